@@ -1,0 +1,110 @@
+"""Element types: one immutable record each, with torch's names and numpy's equivalents."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+
+class dtype:  # noqa: N801 - torch's own name
+    """An element type, such as ``float32``.
+
+    Instances are unique: compare them with ``is``. ``name`` is torch's name, ``itemsize`` is in bytes and
+    ``numpy`` is the matching numpy dtype (``ml_dtypes`` supplies bfloat16).
+
+    >>> import flambeau as torch
+    >>> torch.float32.itemsize, torch.bfloat16.is_floating_point
+    (4, True)
+    """
+
+    __slots__ = ("category", "itemsize", "llvm", "name", "numpy", "short")
+
+    def __init__(self, name: str, short: str, category: str, itemsize: int, llvm: str, numpy_type: object) -> None:
+        self.name = name
+        self.short = short
+        self.category = category
+        self.itemsize = itemsize
+        self.llvm = llvm
+        self.numpy = np.dtype(numpy_type)  # type: ignore[call-overload]
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return by_name, (self.name,)
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == "complex"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.category not in ("bool", "unsigned")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer type; bool is not."""
+        return self.category in ("signed", "unsigned")
+
+    @property
+    def compute(self) -> dtype:
+        """The type that bodies compute in: float32 for the 16-bit floats, the type itself otherwise."""
+        return float32 if self is float16 or self is bfloat16 else self
+
+    def to_complex(self) -> dtype:
+        return complex128 if self in (float64, complex128) else complex64
+
+    def to_real(self) -> dtype:
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+
+def by_name(name: str) -> dtype:
+    """The dtype called ``name``; KeyError when there is none."""
+    return BY_NAME[name]
+
+
+# llvm: the type in registers; bool lives as i8 in memory and bfloat16 as i16.
+bool_ = dtype("bool", "b8", "bool", 1, "i1", np.bool_)
+uint8 = dtype("uint8", "u8", "unsigned", 1, "i8", np.uint8)
+int8 = dtype("int8", "i8", "signed", 1, "i8", np.int8)
+int16 = dtype("int16", "i16", "signed", 2, "i16", np.int16)
+int32 = dtype("int32", "i32", "signed", 4, "i32", np.int32)
+int64 = dtype("int64", "i64", "signed", 8, "i64", np.int64)
+float16 = dtype("float16", "f16", "float", 2, "half", np.float16)
+bfloat16 = dtype("bfloat16", "bf16", "float", 2, "i16", ml_dtypes.bfloat16)
+float32 = dtype("float32", "f32", "float", 4, "float", np.float32)
+float64 = dtype("float64", "f64", "float", 8, "double", np.float64)
+complex64 = dtype("complex64", "c64", "complex", 8, "", np.complex64)
+complex128 = dtype("complex128", "c128", "complex", 16, "", np.complex128)
+
+ALL: tuple[dtype, ...] = (
+    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+BY_NAME: dict[str, dtype] = {d.name: d for d in ALL}
+BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
+
+_RANK = {d: i for i, d in enumerate(ALL)}
+
+
+def promote(a: dtype, b: dtype) -> dtype:
+    """The type that ``a`` and ``b`` meet in, by torch's table.
+
+    >>> import flambeau as torch
+    >>> torch.promote_types(torch.int64, torch.float16)
+    torch.float16
+    """
+    if a is b:
+        return a
+    low, high = (a, b) if _RANK[a] < _RANK[b] else (b, a)
+    if high.category == "complex":
+        return complex128 if low is float64 or low is complex128 else high
+    if high.category == "float":
+        # float16 and bfloat16 meet in float32
+        return float32 if low is float16 and high is bfloat16 else high
+    if low is uint8:  # meets a signed type in one that holds both
+        return int16 if high is int8 else high
+    return high
