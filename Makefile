@@ -1,0 +1,50 @@
+# Every target makes what it needs: a virtual environment in .venv, filled by pip. PYTHON picks the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types layers size links check clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.base ## train a small GPT, eager and then compiled, and compare their speed
+	$(BIN)/flambeau run examples/gpt.py --compare --steps 20 --threads 2
+
+test: $(VENV)/.test ## the tests, conformance with PyTorch apart (it needs PyTorch)
+	$(BIN)/python -m pytest tests --ignore=tests/conformance
+
+check: lint types layers size links ## everything that needs no run of the library
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+size: $(VENV)/.base
+	$(BIN)/python tools/size.py
+
+links: $(VENV)/.base
+	$(BIN)/python tools/doc_links.py
+	$(BIN)/python tools/tour_links.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flambeau needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -e '.[test]'
+	touch $@ $(VENV)/.base
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -e '.[dev]'
+	touch $@ $(VENV)/.test $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,100 @@
+"""Holds the source to its size limits: lines of a file, lines of a function, lines of the package."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE_LINES = 800
+FUNCTION_LINES = 60
+PACKAGE_LINES = 40_000
+PACKAGE = "flambeau"
+FOLDERS = (PACKAGE, "tests", "tools", "examples", "benchmarks")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function and its length in lines, docstring included."""
+
+    where: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class File:
+    """A source file, its length in lines and its longest function."""
+
+    path: Path
+    lines: int
+    functions: tuple[Function, ...]
+
+
+def measure(path: Path, root: Path) -> File:
+    """Read one Python file; SyntaxError where it does not parse."""
+    text = path.read_text(encoding="utf-8")
+    relative = path.relative_to(root)
+    functions = tuple(
+        Function(f"{relative}:{node.lineno} {node.name}", (node.end_lineno or node.lineno) - node.lineno + 1)
+        for node in ast.walk(ast.parse(text, str(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return File(relative, len(text.splitlines()), functions)
+
+
+def source_files(root: Path) -> Iterator[File]:
+    """Every Python file under the checked folders, in a fixed order."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            yield measure(path, root)
+
+
+def faults(files: list[File]) -> list[str]:
+    """One line for each limit that is passed."""
+    found = [f"{f.path}: {f.lines} lines, at most {FILE_LINES}" for f in files if f.lines > FILE_LINES]
+    found += [
+        f"{function.where}: {function.lines} lines, at most {FUNCTION_LINES}"
+        for f in files
+        for function in f.functions
+        if function.lines > FUNCTION_LINES
+    ]
+    package = sum(f.lines for f in files if f.path.parts[0] == PACKAGE)
+    if package > PACKAGE_LINES:
+        found.append(f"{PACKAGE}: {package} lines, at most {PACKAGE_LINES}")
+    return found
+
+
+def table(files: list[File]) -> str:
+    """Files, lines, longest file and longest function of each part of the tree."""
+    groups: dict[str, list[File]] = {}
+    for f in files:
+        parts = f.path.parts
+        part = "/".join(parts[:2]) if parts[0] == PACKAGE and len(parts) > 2 else parts[0]
+        groups.setdefault(part, []).append(f)
+    rows = [f"{'part':28} {'files':>5} {'lines':>7} {'longest file':>13} {'function':>9}"]
+    for part, members in sorted(groups.items()):
+        rows.append(_row(part, members))
+    rows.append(_row(f"{PACKAGE} in all", [f for f in files if f.path.parts[0] == PACKAGE]))
+    return "\n".join(rows)
+
+
+def _row(name: str, members: list[File]) -> str:
+    longest = max((function.lines for f in members for function in f.functions), default=0)
+    file_lines = max((f.lines for f in members), default=0)
+    return f"{name:28} {len(members):5} {sum(f.lines for f in members):7} {file_lines:13} {longest:9}"
+
+
+def main() -> int:
+    """Print the table and each fault; the number 1 when there is a fault, else 0."""
+    files = list(source_files(Path(__file__).resolve().parent.parent))
+    print(table(files))
+    found = faults(files)
+    for line in found:
+        print(f"too long: {line}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
