@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 FLOAT_KINDS = frozenset(("half", "float", "double"))
 
+# LLVM's names of the machine's features that change which instructions are written
+DEFAULT_FEATURES = frozenset(("fma", "avx512f", "avx512vl", "avx512dq", "avx512bw"))
+
 
 class Value(NamedTuple):
     """An SSA value or constant: its text, its LLVM element type and its number of lanes (1 is a scalar)."""
@@ -42,7 +45,8 @@ def mangled(kind: str, width: int) -> str:
 class Emitter:
     """Collects one module's text. All arithmetic is exact as written: no fast-math flags unless a method says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: frozenset[str] = DEFAULT_FEATURES) -> None:
+        self.features = features
         self.lines: list[str] = []
         self.declarations: dict[str, None] = {}
         self.globals: list[str] = []
@@ -102,6 +106,8 @@ class Emitter:
         """``value`` in every lane; a vector of that width is returned unchanged."""
         if value.width == width:
             return value
+        if not value.text.startswith("%"):
+            return Value(f"splat ({value})", value.kind, width)
         first, out = self.fresh(), self.fresh()
         vector = f"<{width} x {value.kind}>"
         self.emit(f"{first} = insertelement {vector} poison, {value}, i32 0")
