@@ -1,0 +1,91 @@
+"""Records and counters that low layers emit and that `explain`, tests and ``FLAMBEAU_DEBUG`` read."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core.config import config
+
+__all__ = ["Event", "Subscriber", "counters", "emit", "enabled", "print_level", "subscribe"]
+
+Event = dict[str, Any]
+Subscriber = Callable[[str, Event], None]
+
+_subscribers: list[Subscriber] = []
+
+# From which FLAMBEAU_DEBUG level on a kind is printed; a kind that is not named here is never printed.
+_LEVELS = {
+    "kernel_compile": 1, "program_compile": 1, "recompile": 1, "cache_warning": 1, "threads": 1,
+    "timing": 2, "kernel_load": 2,
+    "graph": 3,
+    "kernel_text": 4,
+    "pass_diff": 5,
+    "assembly": 6,
+}
+
+
+class _Counters(Counter[str]):
+    """Named counts that any module may raise; a name nobody raised counts zero."""
+
+    def snapshot(self) -> dict[str, int]:
+        """A copy of the counts as they are now."""
+        return dict(self)
+
+    def reset(self) -> None:
+        """Forget all counts."""
+        self.clear()
+
+
+counters = _Counters()
+
+
+def print_level(kind: str) -> int | None:
+    """The ``FLAMBEAU_DEBUG`` level from which events of `kind` are printed; None when they never are."""
+    return _LEVELS.get(kind)
+
+
+def enabled(kind: str) -> bool:
+    """Whether anybody would see an event of `kind`; ask before making costly fields."""
+    return bool(_subscribers) or config.debug >= _LEVELS.get(kind, 99)
+
+
+def emit(kind: str, **fields: Any) -> None:
+    """Tell all subscribers that something of `kind` happened, described by `fields`."""
+    for subscriber in tuple(_subscribers):
+        subscriber(kind, fields)
+    if config.debug and config.debug >= _LEVELS.get(kind, 99):
+        _print(kind, fields)
+
+
+def subscribe(subscriber: Subscriber) -> Callable[[], None]:
+    """Call ``subscriber(kind, fields)`` for each event from now on; the result ends the subscription.
+
+    >>> from flambeau.core import events
+    >>> seen = []
+    >>> unsubscribe = events.subscribe(lambda kind, fields: seen.append((kind, fields)))
+    >>> events.emit("timing", stage="schedule", milliseconds=1.5)
+    >>> unsubscribe()
+    >>> seen
+    [('timing', {'stage': 'schedule', 'milliseconds': 1.5})]
+    """
+    _subscribers.append(subscriber)
+
+    def unsubscribe() -> None:
+        if subscriber in _subscribers:
+            _subscribers.remove(subscriber)
+
+    return unsubscribe
+
+
+def _print(kind: str, fields: Event) -> None:
+    long = {name: value for name, value in fields.items() if isinstance(value, str) and "\n" in value}
+    short = " ".join(
+        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in fields.items() if name not in long
+    )
+    print(f"[flambeau] {kind}: {short}", file=sys.stderr)
+    for name, value in long.items():
+        print(f"--- {name}\n{value}", file=sys.stderr)
