@@ -1,0 +1,72 @@
+"""Prim: one primitive operation: its type rule, its numpy meaning, its derivative and its place in scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flambeau.core.aval import Aval
+from flambeau.ir.node import Node
+
+Derivative = Callable[..., "tuple[Node | None, ...]"]
+
+
+class Prim:
+    """A primitive. Calling it builds a node.
+
+    ``family`` says how it is scheduled: ``pointwise``, ``view`` (pure index change), ``source`` (no operand),
+    ``reduce``, ``index`` (take, scatter), ``matmul``, ``row`` (scan, sort) or ``random``.
+    ``rule(*avals, **attributes)`` gives the result's aval and raises on what does not fit.
+    ``reference(*arrays, **attributes)`` is the meaning in numpy. ``derivative(g, out, *sources, **attributes)`` gives
+    one gradient node (or None) for each source; a primitive without one is not differentiable.
+    """
+
+    __slots__ = ("derivative", "doc", "family", "name", "reference", "rule")
+
+    def __init__(self, name: str, family: str, rule: Callable[..., Aval], reference: Callable[..., Any], doc: str) -> None:
+        self.name = name
+        self.family = family
+        self.rule = rule
+        self.reference = reference
+        self.doc = doc
+        self.derivative: Derivative | None = None
+
+    def infer(self, sources: tuple[Node, ...], attributes: Mapping[str, Any]) -> Aval:
+        return self.rule(*[s.aval for s in sources], **attributes)
+
+    def __call__(self, *sources: Node, **attributes: Any) -> Node:
+        return Node(self, sources, **attributes)
+
+    def differentiate(self, derivative: Derivative) -> Derivative:
+        """Decorator: declare the derivative."""
+        self.derivative = derivative
+        return derivative
+
+    def __repr__(self) -> str:
+        return f"prims.{self.name}"
+
+
+ALL: dict[str, Prim] = {}
+
+
+def prim(name: str, family: str, rule: Callable[..., Aval], reference: Callable[..., Any], doc: str) -> Prim:
+    """Declare a primitive; its name must be new."""
+    if name in ALL:
+        raise ValueError(f"primitive {name!r} is declared twice")
+    ALL[name] = Prim(name, family, rule, reference, doc)
+    return ALL[name]
+
+
+def require(condition: bool, name: str, message: str) -> None:
+    """Raise the error of a body that builds an ill-typed primitive."""
+    if not condition:
+        raise TypeError(f"prims.{name}: {message}")
+
+
+def same(*avals: Aval) -> Aval:
+    """The rule of pointwise primitives: equal shapes, equal dtypes."""
+    first = avals[0]
+    for other in avals[1:]:
+        if other.dtype is not first.dtype or other.shape != first.shape:
+            raise TypeError(f"primitives neither broadcast nor promote: {', '.join(map(str, avals))}")
+    return Aval(first.shape, first.dtype) if first.weak else first

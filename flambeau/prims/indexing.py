@@ -1,0 +1,130 @@
+"""Primitives that read and write at computed positions, with the derivatives of views that need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core import dtypes
+from flambeau.core.aval import Aval
+from flambeau.core.symbolic import Dim, product
+from flambeau.ir.node import Node
+from flambeau.prims import pointwise as p
+from flambeau.prims import structure as s
+from flambeau.prims.declare import prim, require
+from flambeau.prims.reduction import reduce
+
+MODES = {"set": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _take_rule(x: Aval, *indices: Aval) -> Aval:
+    require(0 < len(indices) <= len(x.shape), "take", f"{len(indices)} indices for {x}")
+    for index in indices:
+        require(index.dtype is dtypes.int64 and index.shape == indices[0].shape, "take", f"index {index}, first {indices[0]}")
+    return Aval((*indices[0].shape, *x.shape[len(indices) :]), x.dtype)
+
+
+take = prim("take", "index", _take_rule, lambda x, *indices: x[indices], "x at the places that one index for each leading axis names")
+
+
+def _scatter_rule(x: Aval, values: Aval, *indices: Aval, mode: str) -> Aval:
+    shape = (*indices[0].shape, *x.shape[len(indices) :])
+    ok = values.shape == shape and values.dtype is x.dtype and mode in MODES
+    require(ok, "scatter", f"mode {mode!r}, needs values {x.dtype.short}{shape}, got {values}")
+    return x
+
+
+def _scatter_reference(x: Any, values: Any, *indices: Any, mode: str) -> Any:
+    out = x.copy()
+    if mode == "set":
+        flat = [i.reshape(-1) for i in indices]
+        rows = values.reshape(-1, *x.shape[len(indices) :])
+        for k in range(len(flat[0])):
+            out[tuple(i[k] for i in flat)] = rows[k]
+    else:
+        MODES[mode].at(out, indices, values)  # type: ignore[union-attr]
+    return out
+
+
+scatter = prim("scatter", "index", _scatter_rule, _scatter_reference, "x with values stored or combined at the named places, in order")
+
+take.derivative = lambda g, out, x, *indices: (
+    scatter(s.constant(0, x.shape, x.dtype), g, *indices, mode="add"),
+    *(None for _ in indices),
+)
+
+
+@scatter.differentiate
+def _scatter_derivative(g: Node, out: Node, x: Node, values: Node, *indices: Node, mode: str) -> tuple[Node | None, ...]:
+    rest = (None,) * len(indices)
+    if mode == "add":
+        return (g, take(g, *indices), *rest)
+    if mode == "set":
+        zeros = s.constant(0, values.shape, values.dtype)
+        return (scatter(g, zeros, *indices, mode="set"), take(g, *indices), *rest)
+    if mode == "mul":
+        return (p.mul(g, p.div(out, x)), p.div(take(p.mul(g, out), *indices), values), *rest)
+    hit = p.cast(p.eq(values, take(out, *indices)), to=x.dtype)
+    kept = p.cast(p.eq(x, out), to=x.dtype)
+    count = scatter(kept, hit, *indices, mode="add")
+    share = p.div(g, p.maximum(count, p.number(1, count)))
+    return (p.mul(share, kept), p.mul(take(share, *indices), hit), *rest)
+
+
+def unexpand(g: Node, shape: tuple[Dim, ...]) -> Node:
+    """Sum ``g`` over the axes in which ``shape`` has size 1 and g has not."""
+    axes = tuple(i for i, (a, b) in enumerate(zip(shape, g.shape, strict=True)) if a == 1 and not b == 1)
+    return s.reshape(reduce(g, kind="sum", axes=axes), shape=shape) if axes else g
+
+
+def _pad_derivative(g: Node, out: Node, x: Node, low: Any, high: Any, interior: Any, value: Any) -> tuple[Node | None, ...]:
+    return (s.slice_(g, starts=low, sizes=x.shape, steps=tuple(i + 1 for i in interior)),)
+
+
+def _slice_derivative(g: Node, out: Node, x: Node, starts: Any, sizes: Any, steps: Any) -> tuple[Node | None, ...]:
+    low, high = [], []
+    for axis, (start, size, step, n) in enumerate(zip(starts, sizes, steps, x.shape, strict=True)):
+        if step < 0:
+            g = s.slice_(g, **s.select_index(axis, size - 1, size, -1, g.shape))
+            start, step = start + (size - 1) * step, -step
+        low.append(start)
+        high.append(n - start - (size - 1) * step - 1)
+    interior = tuple(abs(step) - 1 for step in steps)
+    return (s.pad(g, low=tuple(low), high=tuple(high), interior=interior, value=0.0),)
+
+
+def _cat_derivative(g: Node, out: Node, *xs: Node, axis: int) -> tuple[Node | None, ...]:
+    parts, start = [], 0
+    for x in xs:
+        parts.append(s.slice_(g, **s.select_index(axis, start, x.shape[axis], 1, g.shape)))
+        start = start + x.shape[axis]  # type: ignore[assignment]
+    return tuple(parts)
+
+
+def strided_positions(shape: tuple[Dim, ...], strides: tuple[Dim, ...], offset: Dim) -> Node:
+    """The flat position of each element of a strided view, int64."""
+    position = s.constant(0, shape, dtypes.int64)
+    for axis, stride in enumerate(strides):
+        along = s.iota(shape=shape, axis=axis, dtype=dtypes.int64)
+        position = p.add(position, p.mul(along, s.full(shape=shape, value=stride, dtype=dtypes.int64)))
+    return p.add(position, s.full(shape=shape, value=offset, dtype=dtypes.int64))
+
+
+def _as_strided_derivative(g: Node, out: Node, x: Node, shape: Any, strides: Any, offset: Any) -> tuple[Node | None, ...]:
+    zeros = s.constant(0, x.shape, x.dtype)
+    positions = s.reshape(strided_positions(shape, strides, offset), shape=(product(shape),))
+    return (scatter(zeros, s.reshape(g, shape=(product(shape),)), positions, mode="add"),)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=lambda i: axes[i]))
+
+
+s.expand.derivative = lambda g, out, x, shape: (unexpand(g, x.shape),)
+s.reshape.derivative = lambda g, out, x, shape: (s.reshape(g, shape=x.shape),)
+s.permute.derivative = lambda g, out, x, axes: (s.permute(g, axes=_inverse(axes)),)
+s.slice_.derivative = _slice_derivative
+s.pad.derivative = _pad_derivative
+s.cat.derivative = _cat_derivative
+s.as_strided.derivative = _as_strided_derivative

@@ -1,0 +1,138 @@
+"""Primitives that make or rearrange elements without computing: constants, ranges, views, padding, joining."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.aval import Aval
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, product
+from flambeau.ir.node import Node
+from flambeau.prims.declare import prim, require
+
+Shape = tuple[Dim, ...]
+
+
+def _full_reference(shape: Shape, value: Any, dtype: dtype) -> Any:
+    return np.full(shape, value, dtype.numpy)
+
+
+full = prim("full", "source", lambda shape, value, dtype: Aval(shape, dtype), _full_reference, "a constant in every place")
+
+
+def constant(value: float | int | bool, shape: Shape, dtype: dtype) -> Node:
+    """``full`` with the value normalized to the dtype's own kind of Python number."""
+    if dtype.is_floating_point:
+        value = float(value)
+    elif dtype.name == "bool":
+        value = bool(value)
+    else:
+        bits = 8 * dtype.itemsize
+        value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1)) if dtype.is_signed else int(value) % (1 << bits)
+    return full(shape=shape, value=value, dtype=dtype)
+
+
+def _iota_reference(shape: Shape, axis: int, dtype: dtype) -> Any:
+    line = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])  # type: ignore[arg-type]
+    return np.broadcast_to(line, shape).astype(dtype.numpy)  # type: ignore[arg-type]
+
+
+iota = prim("iota", "source", lambda shape, axis, dtype: Aval(shape, dtype), _iota_reference, "the index along ``axis``")
+
+
+def _expand_rule(x: Aval, shape: Shape) -> Aval:
+    ok = len(x.shape) == len(shape) and all(a is b or a == b or a == 1 for a, b in zip(x.shape, shape, strict=True))
+    require(ok, "expand", f"cannot expand {x} to {shape}")
+    return Aval(shape, x.dtype)
+
+
+expand = prim("expand", "view", _expand_rule, lambda x, shape: np.broadcast_to(x, shape), "repeat axes of size 1")
+
+
+def _reshape_rule(x: Aval, shape: Shape) -> Aval:
+    require(product(x.shape) == product(shape), "reshape", f"cannot view {x} as {shape}")
+    return Aval(shape, x.dtype)
+
+
+reshape = prim("reshape", "view", _reshape_rule, lambda x, shape: x.reshape(shape), "the same elements in row-major order")
+
+
+def _permute_rule(x: Aval, axes: tuple[int, ...]) -> Aval:
+    require(sorted(axes) == list(range(len(x.shape))), "permute", f"{axes} does not order the axes of {x}")
+    return Aval(tuple(x.shape[a] for a in axes), x.dtype)
+
+
+permute = prim("permute", "view", _permute_rule, lambda x, axes: x.transpose(axes), "axis i of the result is ``axes[i]`` of x")
+
+
+def _slice_rule(x: Aval, starts: Shape, sizes: Shape, steps: tuple[int, ...]) -> Aval:
+    require(len(starts) == len(sizes) == len(steps) == len(x.shape), "slice", f"rank of {x} differs from {sizes}")
+    return Aval(sizes, x.dtype)
+
+
+def _slice_reference(x: Any, starts: Any, sizes: Any, steps: Any) -> Any:
+    for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
+        x = np.take(x, start + step * np.arange(size), axis=axis)
+    return x
+
+
+slice_ = prim("slice", "view", _slice_rule, _slice_reference, "element i along an axis is element start + i * step of x")
+
+
+def _pad_rule(x: Aval, low: Shape, high: Shape, interior: tuple[int, ...], value: Any) -> Aval:
+    sizes = [
+        lo + n + (0 if inside == 0 else (n - 1) * inside) + hi
+        for n, lo, hi, inside in zip(x.shape, low, high, interior, strict=True)
+    ]
+    return Aval(tuple(sizes), x.dtype)
+
+
+def _pad_reference(x: Any, low: Any, high: Any, interior: Any, value: Any) -> Any:
+    shape = _pad_rule(Aval(x.shape, None), low, high, interior, value).shape  # type: ignore[arg-type]
+    out = np.full(shape, value, x.dtype)  # type: ignore[arg-type]
+    out[tuple(slice(lo, lo + (n - 1) * (i + 1) + 1 if n else lo, i + 1) for n, lo, i in zip(x.shape, low, interior, strict=True))] = x
+    return out
+
+
+pad = prim("pad", "view", _pad_rule, _pad_reference, "x with ``value`` before, after and (``interior`` of them) between elements")
+
+
+def _cat_rule(*xs: Aval, axis: int) -> Aval:
+    first = xs[0]
+    for x in xs[1:]:
+        rest = all(a == b for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis)
+        require(rest and x.dtype is first.dtype, "cat", f"{x} does not fit {first} along axis {axis}")
+    total: Dim = 0
+    for x in xs:
+        total = total + x.shape[axis]
+    return Aval(tuple(total if i == axis else d for i, d in enumerate(first.shape)), first.dtype)
+
+
+cat = prim("cat", "view", _cat_rule, lambda *xs, axis: np.concatenate(xs, axis), "operands one after another along ``axis``")
+
+
+def _as_strided_rule(x: Aval, shape: Shape, strides: Shape, offset: Dim) -> Aval:
+    require(len(x.shape) == 1, "as_strided", f"needs a flat operand, got {x}")
+    return Aval(shape, x.dtype)
+
+
+def _as_strided_reference(x: Any, shape: Any, strides: Any, offset: Any) -> Any:
+    index = np.full(shape, offset)
+    for axis, stride in enumerate(strides):
+        index = index + stride * np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return x[index]
+
+
+as_strided = prim("as_strided", "view", _as_strided_rule, _as_strided_reference, "element (i, j, ...) is x[offset + i*s0 + j*s1 + ...]")
+
+
+def select_index(axis: int, start: Dim, size: Dim, step: int, shape: Shape) -> dict[str, Any]:
+    """Attributes of a ``slice`` that cuts one axis only."""
+    rank = len(shape)
+    return {
+        "starts": tuple(start if i == axis else 0 for i in range(rank)),
+        "sizes": tuple(size if i == axis else shape[i] for i in range(rank)),
+        "steps": tuple(step if i == axis else 1 for i in range(rank)),
+    }
