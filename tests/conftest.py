@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+
 @pytest.fixture
 def repository_root() -> Path:
     """The folder that holds pyproject.toml."""

@@ -70,8 +70,8 @@ def table(files: list[File]) -> str:
     """Files, lines, longest file and longest function of each part of the tree."""
     groups: dict[str, list[File]] = {}
     for f in files:
-        parts = f.path.parts
-        part = "/".join(parts[:2]) if parts[0] == PACKAGE and len(parts) > 2 else parts[0]
+        top, *inner = f.path.parts
+        part = f"{top}/{inner[0]}" if top == PACKAGE and len(inner) > 1 else top
         groups.setdefault(part, []).append(f)
     rows = [f"{'part':28} {'files':>5} {'lines':>7} {'longest file':>13} {'function':>9}"]
     for part, members in sorted(groups.items()):
