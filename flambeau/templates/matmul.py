@@ -1,0 +1,129 @@
+"""Batched matrix products with fused prologue and epilogue, as kernel text for sizes and strides known only at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.templates.matmul_block import emit_block, emit_entry
+from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b, narrow
+from flambeau.templates.matmul_plan import MatmulPlan, Pitches, plan_blocks, tile_shape
+from flambeau.templates.matmul_tile import SLOTS, Context, Epilogue, Prologue, TileShape, emit_finish, emit_tile
+
+__all__ = ["SLOTS", "Context", "Epilogue", "MatmulKernel", "MatmulPlan", "MatmulSpec", "Prologue", "StoreEpilogue", "matmul_kernel"]
+
+
+@dataclass(frozen=True)
+class MatmulSpec:
+    """What one kernel for ``C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]`` is generated for.
+
+    ``a_dtype`` and ``b_dtype`` are float64 together, or any of float32, float16 and bfloat16, which accumulate in float32.
+    ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's, ``"any"`` perhaps none.
+    ``vector_bits`` and ``features`` (LLVM's names) describe the machine. ``extra_slots`` i64 slots follow the template's own,
+    for the prologues and the epilogue.
+    """
+
+    a_dtype: dtype
+    b_dtype: dtype
+    a_layout: str
+    b_layout: str
+    vector_bits: int
+    features: frozenset[str]
+    extra_slots: int = 0
+    name: str = "matmul"
+
+    def __post_init__(self) -> None:
+        allowed = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+        if (self.a_dtype, self.b_dtype) != (dtypes.float64,) * 2 and not {self.a_dtype, self.b_dtype} <= set(allowed):
+            raise NotImplementedError(
+                f"matmul: got {self.a_dtype} times {self.b_dtype}; the kernels take float64 with float64, or any of float32, "
+                "float16 and bfloat16. Convert the operands first."
+            )
+        if not {self.a_layout, self.b_layout} <= {"row", "col", "any"}:
+            raise ValueError(f"matmul: layouts are 'row', 'col' or 'any', got {self.a_layout!r} and {self.b_layout!r}.")
+
+    @property
+    def compute(self) -> dtype:
+        return self.a_dtype.compute
+
+
+@dataclass(frozen=True)
+class StoreEpilogue:
+    """Stores C as ``element``; what a kernel without an epilogue does in its compute type."""
+
+    element: dtype
+
+    def emit(
+        self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, mask: Value | None
+    ) -> None:
+        stored = narrow(e, value, self.element)
+        target = context.output(e, batch, row, column, self.element.llvm)
+        if mask is None:
+            e.store(stored, target)
+        else:
+            e.masked_store(stored, target, mask)
+
+
+@dataclass(frozen=True)
+class MatmulKernel:
+    """The text of one exported function ``name`` and how to launch it for given sizes.
+
+    Slots, in order: `SLOTS` (strides in elements, 0 for a broadcast batch; C's column stride is 1), then the extra ones.
+    For each size, `plan` gives the number of chunks, the value of the ``grain`` slot and the bytes of scratch a thread needs.
+    """
+
+    name: str
+    text: str
+    spec: MatmulSpec
+    shape: TileShape
+    pitches: Pitches
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return (*SLOTS, *(f"extra{i}" for i in range(self.spec.extra_slots)))
+
+    def plan(self, batch: int, m: int, n: int, k: int) -> MatmulPlan:
+        """How ``batch`` products of (m, k) with (k, n) are cut: a pure function of the sizes."""
+        return plan_blocks(self.shape, self.pitches, batch, m, n, k)
+
+    def chunks(self, batch: int, m: int, n: int, k: int) -> int:
+        return self.plan(batch, m, n, k).chunks
+
+    def grain(self, batch: int, m: int, n: int, k: int) -> int:
+        return self.plan(batch, m, n, k).grain
+
+    def scratch_bytes(self, batch: int, m: int, n: int, k: int) -> int:
+        return self.plan(batch, m, n, k).scratch_bytes
+
+
+def matmul_kernel(
+    spec: MatmulSpec,
+    epilogue: Epilogue | None = None,
+    a_prologue: Prologue | None = None,
+    b_prologue: Prologue | None = None,
+) -> MatmulKernel:
+    """Generate the kernel; one serves every batch, M, N, K (0 included) and every stride of its layouts.
+
+    >>> from flambeau.core import dtypes
+    >>> spec = MatmulSpec(dtypes.float32, dtypes.float32, "row", "col", 512, frozenset({"fma", "avx512f"}))
+    >>> matmul_kernel(spec).chunks(1, 2048, 384, 128) > 1
+    True
+    """
+    a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
+    kind = spec.compute.llvm
+    shape = tile_shape(spec.vector_bits // (8 * spec.compute.itemsize), spec.features, spec.compute.itemsize)
+    pitches = Pitches.choose(shape, spec.compute.itemsize, a)
+    fused = "fma" in spec.features
+    e = Emitter()
+    for height in shape.heights:
+        emit_tile(e, shape, kind, height, spec.a_layout == "row", fused)
+    emit_finish(e, shape, kind, epilogue or StoreEpilogue(spec.compute), spec.extra_slots)
+    emit_pack_a(e, a, shape, kind, pitches.row_pitch, spec.extra_slots)
+    emit_pack_b(e, b, shape, kind, spec.extra_slots)
+    emit_block(e, a, b, shape, kind, pitches, stores_directly=epilogue is None)
+    emit_entry(e, spec.name)
+    attributes = 'nounwind "prefer-vector-width"="%d"' % spec.vector_bits
+    return MatmulKernel(spec.name, e.module(attributes), spec, shape, pitches)

@@ -1,0 +1,203 @@
+"""Packing: operands of the matrix product copied into scratch memory, converted, in the order in which tiles read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.templates.matmul_tile import (
+    Context,
+    Prologue,
+    TileShape,
+    close_function,
+    lane_mask,
+    load_context,
+    minimum,
+    number,
+    open_function,
+)
+
+__all__ = ["Operand", "emit_pack_a", "emit_pack_b", "narrow", "storage_kind", "widen"]
+
+
+def storage_kind(element: dtype) -> str:
+    """The LLVM type of ``element`` in memory."""
+    return element.llvm
+
+
+def widen(e: Emitter, value: Value, element: dtype) -> Value:
+    """A value as stored in ``element`` to the type that it is computed in."""
+    if element is dtypes.bfloat16:
+        return e.convert("bitcast", e.binary("shl", e.convert("zext", value, "i32"), e.const(16, "i32")), "float")
+    if element is dtypes.float16:
+        return e.convert("fpext", value, "float")
+    return value
+
+
+def narrow(e: Emitter, value: Value, element: dtype) -> Value:
+    """A value of the compute type to ``element`` as stored, rounded to nearest even; a NaN stays a NaN."""
+    if element is dtypes.bfloat16:
+        bits = e.convert("bitcast", value, "i32")
+        odd = e.binary("and", e.binary("lshr", bits, e.const(16, "i32")), e.const(1, "i32"))
+        rounded = e.binary("lshr", e.add(bits, e.add(odd, e.const(0x7FFF, "i32"))), e.const(16, "i32"))
+        quiet = e.binary("or", e.binary("lshr", bits, e.const(16, "i32")), e.const(0x40, "i32"))
+        return e.convert("trunc", e.select(e.compare("uno", value, value), quiet, rounded), "i16")
+    if element is dtypes.float16:
+        return e.convert("fptrunc", value, "half")
+    return value
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How one operand lies in memory: element type, stride class (``row``, ``col`` or ``any``) and what maps its elements."""
+
+    element: dtype
+    layout: str
+    prologue: Prologue | None
+
+    @property
+    def must_pack(self) -> bool:
+        return self.layout == "any" or self.prologue is not None or self.element is not self.element.compute
+
+
+class _Packer:
+    """Loads elements of one operand at positions within the block being packed, converted and mapped."""
+
+    def __init__(self, e: Emitter, operand: Operand, kind: str, lanes: int, extra_slots: int, name: str, sizes: str) -> None:
+        self.e, self.operand, self.kind, self.lanes = e, operand, kind, lanes
+        values = open_function(
+            e, name,
+            f"ptr source, i64 row_stride, i64 column_stride, i64 {sizes[0]}, i64 {sizes[1]}, ptr target, "
+            "i64 batch, i64 row, i64 column, ptr slots",
+        )  # fmt: skip
+        self.source, self.row_stride, self.column_stride, self.first, self.second, self.target = values[:6]
+        self.batch, self.row, self.column, self.slots = values[6:]
+        self.context: Context | None = load_context(e, self.slots, extra_slots) if operand.prologue else None
+
+    def pointer(self, row: Value, column: Value) -> Value:
+        e = self.e
+        at = e.add(e.mul(row, self.row_stride), e.mul(column, self.column_stride))
+        return e.offset(self.source, at, storage_kind(self.operand.element))
+
+    def load(self, row: Value, column: Value, axis: str, mask: Value | None) -> Value:
+        e, element = self.e, self.operand.element
+        pointer = self.pointer(row, column)
+        raw = storage_kind(element)
+        value = widen(e, e.load(pointer, raw) if mask is None else e.masked_load(pointer, raw, mask), element)
+        if self.operand.prologue is None or self.context is None:
+            return value
+        at = e.add(self.row, row), e.add(self.column, column)
+        return self.operand.prologue.emit(e, self.context, value, self.batch, *at, axis, mask)
+
+    def store(self, value: Value, at: Value) -> None:
+        self.e.store(value, self.e.offset(self.target, at, self.kind))
+
+
+def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, pitch: int, extra_slots: int) -> None:
+    """``@pack_a``: ``rows`` by ``depth`` of A.
+
+    By rows: rows of ``pitch`` elements. Otherwise panels of ``heights[0]`` rows, each ``shape.depth`` lines of ``shape.panel``
+    elements.
+    """
+    packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_a", ("rows", "depth"))
+    rows, depth = packer.first, packer.second
+    height, lanes = shape.heights[0], shape.lanes
+
+    def panel_offset(row: Value) -> Value:
+        inside = e.binary("urem", row, number(height))
+        return e.add(e.mul(e.binary("udiv", row, number(height)), number(shape.depth * shape.panel)), inside)
+
+    def copy_row(row: Value, _: list[Value]) -> list[Value]:
+        def vector(k: Value, _: list[Value]) -> list[Value]:
+            mask = lane_mask(e, e.sub(depth, k), lanes)
+            packer.store(packer.load(row, k, "column", mask), e.add(e.mul(row, number(pitch)), k))
+            return []
+
+        e.loop(number(0), depth, lanes, [], vector, "vector")
+        return []
+
+    def copy_panel(row: Value, _: list[Value]) -> list[Value]:
+        start = panel_offset(row)
+        count = minimum(e, e.sub(rows, row), number(height))
+
+        def line(k: Value, _: list[Value]) -> list[Value]:
+            at = e.add(start, e.mul(k, number(shape.panel)))
+            for first in range(0, height, lanes):
+                mask = lane_mask(e, e.sub(count, number(first)), lanes)
+                packer.store(packer.load(e.add(row, number(first)), k, "row", mask), e.add(at, number(first)))
+            return []
+
+        e.loop(number(0), depth, 1, [], line, "line")
+        return []
+
+    def copy_scalars(row: Value, _: list[Value]) -> list[Value]:
+        start = panel_offset(row)
+
+        def scalar(k: Value, _: list[Value]) -> list[Value]:
+            packer.store(packer.load(row, k, "column", None), e.add(start, e.mul(k, number(shape.panel))))
+            return []
+
+        e.loop(number(0), depth, 1, [], scalar, "scalar")
+        return []
+
+    body = {"row": copy_row, "col": copy_panel, "any": copy_scalars}[operand.layout]
+    e.loop(number(0), rows, height if operand.layout == "col" else 1, [], body, "pack")
+    close_function(e)
+
+
+def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra_slots: int) -> None:
+    """``@pack_b``: ``depth`` by ``columns`` of B (at most ``shape.columns``) as lines of ``shape.columns`` elements."""
+    packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_b", ("depth", "columns"))
+    depth, columns = packer.first, packer.second
+    lanes, width = shape.lanes, shape.columns
+    last = e.sub(columns, number(1))
+
+    def copy_line(k: Value, _: list[Value]) -> list[Value]:
+        for first in range(0, width, lanes):
+            mask = lane_mask(e, e.sub(columns, number(first)), lanes)
+            packer.store(packer.load(k, number(first), "column", mask), e.add(e.mul(k, number(width)), number(first)))
+        return []
+
+    def transpose_square(k: Value, _: list[Value]) -> list[Value]:
+        mask = lane_mask(e, e.sub(depth, k), lanes)
+
+        def group(first: Value, _: list[Value]) -> list[Value]:
+            # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
+            chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
+            for i, value in enumerate(transposed(e, [packer.load(k, column, "row", mask) for column in chosen])):
+                packer.store(value, e.add(e.mul(e.add(k, number(i)), number(width)), first))
+            return []
+
+        e.loop(number(0), columns, lanes, [], group, "group")
+        return []
+
+    def copy_scalars(k: Value, _: list[Value]) -> list[Value]:
+        def scalar(column: Value, _: list[Value]) -> list[Value]:
+            value = packer.load(k, minimum(e, column, last), "column", None)
+            packer.store(value, e.add(e.mul(k, number(width)), column))
+            return []
+
+        e.loop(number(0), number(width), 1, [], scalar, "scalar")
+        return []
+
+    body = {"row": copy_line, "col": transpose_square, "any": copy_scalars}[operand.layout]
+    e.loop(number(0), depth, lanes if operand.layout == "col" else 1, [], body, "pack")
+    close_function(e)
+
+
+def transposed(e: Emitter, rows: list[Value]) -> list[Value]:
+    """The transpose of a square of ``len(rows)`` vectors of that many lanes (a power of two), by swapping ever larger blocks."""
+    size = len(rows)
+    rows = list(rows)
+    block = 1
+    while block < size:
+        upper = [size + lane - block if lane & block else lane for lane in range(size)]
+        lower = [size + lane if lane & block else lane + block for lane in range(size)]
+        for i in range(size):
+            if not i & block:
+                a, b = rows[i], rows[i + block]
+                rows[i], rows[i + block] = e.shuffle(a, b, upper), e.shuffle(a, b, lower)
+        block *= 2
+    return rows
