@@ -23,7 +23,7 @@ from flambeau.compile import llvm_driver
 from flambeau.core import events
 from flambeau.core.config import config
 from flambeau.core.events import counters
-from flambeau.runtime import disk_cache, object_loader
+from flambeau.runtime import disk_cache, object_loader, thread_pool
 from flambeau.runtime.object_loader import CorruptObject, Image
 
 __all__ = ["Kernel", "KernelText", "get_kernel", "get_kernels", "get_symbols", "kernels_in_memory"]
@@ -166,3 +166,6 @@ def _report(job: _Job, image: Image) -> None:
         events.emit("kernel_text", names=", ".join(image.exports), text=job.text)
     if config.debug >= 6:
         events.emit("assembly", names=", ".join(image.exports), text=llvm_driver.assembly(job.text))
+
+
+thread_pool.set_loader(get_symbols)

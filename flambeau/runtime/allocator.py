@@ -1,0 +1,305 @@
+"""Memory of CPU tensors: blocks of a few sizes, kept for reuse, large ones on huge pages.
+
+Sizes are rounded up to classes, four to each power of two, so that at most a quarter of a block is unused (blocks under 512
+bytes: to multiples of 64). Blocks of 1 MiB and more are mapped on their own at a multiple of 2 MiB, with huge pages asked for;
+smaller ones are carved from slabs. A released block goes to its class's list, from which the next request is served: that saves
+the page faults which otherwise cost more than the kernel that fills the block.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flambeau.core.config import config
+
+__all__ = ["Allocator", "CheckedAllocator", "MemoryStats", "allocate", "empty_cache", "out_of_memory", "release", "size_class", "stats"]
+
+_HUGE_PAGE = 2 << 20
+_LARGE = 1 << 20
+_SLAB = 8 << 20
+_MADV_HUGEPAGE = 14
+# Released large blocks are given back to the system when what is reserved passes 1.5 times the peak in use plus this.
+_SPARE = 256 << 20
+# Requests whose class is remembered; past this the table starts anew, so that a program with ever new sizes does not fill it.
+_REMEMBERED = 1 << 16
+
+
+def out_of_memory(nbytes: int) -> RuntimeError:
+    """The error for a request of `nbytes` that the system cannot fill."""
+    return RuntimeError(
+        f"[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate {nbytes} bytes. "
+        "Free tensors you no longer need, or use smaller batches."
+    )
+
+
+def size_class(nbytes: int) -> int:
+    """The size of the block that serves a request of `nbytes` > 0.
+
+    >>> from flambeau.runtime.allocator import size_class
+    >>> [size_class(n) for n in (1, 64, 65, 513, 1 << 20)]
+    [64, 64, 128, 640, 1048576]
+    """
+    if nbytes <= 512:
+        return (nbytes + 63) & ~63
+    shift = (nbytes - 1).bit_length() - 3
+    return (((nbytes - 1) >> shift) + 1) << shift
+
+
+def _memory_limit() -> int:
+    """Physical memory plus swap, in bytes: no request beyond it can be filled."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("SwapTotal:"):
+                limit += int(line.split()[1]) * 1024
+    return limit
+
+
+class _Pages:
+    """Address space from the system."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        self._libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        self._libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+    def map(self, size: int) -> int:
+        """`size` zeroed bytes at a multiple of 2 MiB; 0 when the system refuses. `size` is a multiple of the page size."""
+        extent = size + _HUGE_PAGE
+        start = self._libc.mmap(None, extent, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if start in (None, ctypes.c_void_p(-1).value):
+            return 0
+        aligned = (start + _HUGE_PAGE - 1) & ~(_HUGE_PAGE - 1)
+        if aligned > start:
+            self.unmap(start, aligned - start)
+        self.unmap(aligned + size, start + extent - aligned - size)
+        # Advice only: without huge pages everything works on small ones.
+        self._libc.madvise(aligned, size, _MADV_HUGEPAGE)
+        return aligned
+
+    def unmap(self, address: int, size: int) -> None:
+        if self._libc.munmap(address, size):
+            raise RuntimeError(f"cannot unmap {size} bytes at {address:#x}: {os.strerror(ctypes.get_errno())}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Bytes in use (in whole blocks), bytes taken from the system, the most ever in use, and counts."""
+
+    allocated: int
+    reserved: int
+    peak: int
+    allocations: int
+    mappings: int
+
+
+class Allocator:
+    """A caching allocator; any thread may call it, and a forked child goes on with its own copy."""
+
+    __slots__ = ("_cached", "_free", "_limit", "_lock", "_mappings", "_pages", "_requests", "_reserved", "_slab_end", "_slab_next",
+                 "allocated", "allocations", "peak")
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._pages = _Pages()
+        self._limit = _memory_limit() if limit is None else limit
+        # Released blocks by class, and for each size asked for: the class and its list.
+        self._free: dict[int, list[int]] = {}
+        self._requests: dict[int, tuple[int, list[int]]] = {}
+        self._slab_next = self._slab_end = 0
+        self._reserved = 0
+        self._mappings = 0
+        self.allocated = 0
+        self.peak = 0
+        self.allocations = 0
+        self._forget_lock()
+        os.register_at_fork(after_in_child=self._forget_lock)
+
+    def _forget_lock(self) -> None:
+        # Reentrant: a finalizer that allocates may run in the middle of a mapping.
+        self._lock = threading.RLock()
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of a block of at least `nbytes` bytes with undefined contents, aligned to 64 bytes; 0 for 0 bytes.
+
+        Raises RuntimeError when there is not enough memory.
+        """
+        try:
+            size, blocks = self._requests[nbytes]
+            address = blocks.pop()
+        except (KeyError, IndexError):
+            return self._allocate_new(nbytes)
+        self.allocations += 1
+        self.allocated = allocated = self.allocated + size
+        if allocated > self.peak:
+            self.peak = allocated
+        return address
+
+    def release(self, address: int, nbytes: int) -> None:
+        """Give back the block at `address` that was allocated for `nbytes` bytes."""
+        if not address:
+            return
+        size, blocks = self._requests.get(nbytes) or self._remember(nbytes)
+        blocks.append(address)
+        self.allocated -= size
+
+    def stats(self) -> MemoryStats:
+        """How much memory is in use and reserved now."""
+        return MemoryStats(self.allocated, self._reserved, self.peak, self.allocations, self._mappings)
+
+    def empty_cache(self) -> None:
+        """Give released large blocks back to the system; small ones stay in their slabs."""
+        with self._lock:
+            self._trim(0)
+
+    def _remember(self, nbytes: int) -> tuple[int, list[int]]:
+        with self._lock:
+            if len(self._requests) >= _REMEMBERED:
+                self._requests.clear()
+            size = size_class(nbytes)
+            entry = self._requests[nbytes] = (size, self._free.setdefault(size, []))
+            return entry
+
+    def _allocate_new(self, nbytes: int) -> int:
+        if nbytes <= 0:
+            if nbytes < 0:
+                raise ValueError(f"allocate: needs a size of 0 or more bytes, got {nbytes}")
+            return 0
+        if nbytes > self._limit:
+            raise out_of_memory(nbytes)
+        size, blocks = self._remember(nbytes)
+        try:
+            # Another request of the same class may have left a block.
+            address = blocks.pop()
+        except IndexError:
+            with self._lock:
+                address = self._map_large(size) if size >= _LARGE else self._carve(size)
+            if not address:
+                raise out_of_memory(nbytes) from None
+        self.allocations += 1
+        self.allocated += size
+        self.peak = max(self.peak, self.allocated)
+        return address
+
+    def _map_large(self, size: int) -> int:
+        allowed = max(self.peak, self.allocated + size) * 3 // 2 + _SPARE
+        if self._reserved + size > allowed:
+            self._trim(allowed - size)
+        address = self._map(size)
+        if not address:
+            self._trim(0)
+            address = self._map(size)
+        return address
+
+    def _map(self, size: int) -> int:
+        size = (size + mmap.PAGESIZE - 1) & ~(mmap.PAGESIZE - 1)
+        address = self._pages.map(size)
+        if address:
+            self._reserved += size
+            self._mappings += 1
+        return address
+
+    def _trim(self, target: int) -> None:
+        """Unmap released large blocks, largest first, until at most `target` bytes are reserved or none is left."""
+        for size in sorted(self._free, reverse=True):
+            if size < _LARGE:
+                return
+            blocks = self._free[size]
+            while blocks and self._reserved > target:
+                try:
+                    address = blocks.pop()
+                except IndexError:
+                    break
+                self._pages.unmap(address, size)
+                self._reserved -= size
+
+    def _carve(self, size: int) -> int:
+        address = self._slab_next
+        if address + size > self._slab_end:
+            rest, rest_end = self._slab_next, self._slab_end
+            slab = _SLAB if self._mappings else _HUGE_PAGE
+            address = self._map(slab)
+            if not address:
+                self._trim(0)
+                address = self._map(slab)
+                if not address:
+                    return 0
+            self._slab_end = address + slab
+            self._give_rest(rest, rest_end - rest)
+        self._slab_next = address + size
+        return address
+
+    def _give_rest(self, address: int, size: int) -> None:
+        """Put the unused end of a slab into the lists, as the largest blocks that fit."""
+        while size >= 64:
+            part = _largest_class_within(size)
+            self._free.setdefault(part, []).append(address)
+            address += part
+            size -= part
+
+
+def _largest_class_within(size: int) -> int:
+    if size <= 512:
+        return size & ~63
+    shift = size.bit_length() - 3
+    return size >> shift << shift
+
+
+_CANARY = 64
+_CANARY_BYTE = 0xC5
+_POISON_BYTE = 0xFF
+
+
+class CheckedAllocator(Allocator):
+    """An allocator that finds faults: marked bytes round every block are looked at when it is released, contents are poisoned.
+
+    Fresh and released memory is filled with 0xFF (NaN as a float, -1 as an integer), and releasing a block that is not in use,
+    or with another size, is an error.
+    """
+
+    __slots__ = ("_live",)
+
+    def __init__(self, limit: int | None = None) -> None:
+        super().__init__(limit)
+        self._live: dict[int, int] = {}
+
+    def allocate(self, nbytes: int) -> int:
+        if nbytes == 0:
+            return 0
+        start = super().allocate(nbytes + 2 * _CANARY)
+        address = start + _CANARY
+        ctypes.memset(start, _CANARY_BYTE, _CANARY)
+        ctypes.memset(address, _POISON_BYTE, nbytes)
+        ctypes.memset(address + nbytes, _CANARY_BYTE, _CANARY)
+        self._live[address] = nbytes
+        return address
+
+    def release(self, address: int, nbytes: int) -> None:
+        if not address:
+            return
+        live = self._live.pop(address, None)
+        if live is None:
+            raise RuntimeError(f"release: the block at {address:#x} ({nbytes} bytes) is not in use: released twice, or never allocated")
+        if live != nbytes:
+            raise RuntimeError(f"release: the block at {address:#x} was allocated with {live} bytes and released with {nbytes}")
+        for start, side in ((address - _CANARY, "before"), (address + nbytes, "after")):
+            found = ctypes.string_at(start, _CANARY)
+            if found != bytes([_CANARY_BYTE]) * _CANARY:
+                first = next(index for index, byte in enumerate(found) if byte != _CANARY_BYTE)
+                raise RuntimeError(f"release: a kernel wrote outside the block at {address:#x} ({nbytes} bytes): the {_CANARY} bytes "
+                                   f"{side} it are damaged from byte {start + first - address} on: {found.hex()}")
+        ctypes.memset(address, _POISON_BYTE, nbytes)
+        super().release(address - _CANARY, nbytes + 2 * _CANARY)
+
+
+_default: Allocator = CheckedAllocator() if config.checked else Allocator()
+allocate: Callable[[int], int] = _default.allocate
+release: Callable[[int, int], None] = _default.release
+stats: Callable[[], MemoryStats] = _default.stats
+empty_cache: Callable[[], None] = _default.empty_cache
