@@ -1,0 +1,294 @@
+"""Operator: one torch-level operation, declared once. Its body is its decomposition, its shape rule and its dtype rule.
+
+    @op("pointwise", promote="float")
+    def sigmoid(x: Value) -> Node:
+        '''1 / (1 + exp(-x)).'''
+        return 1 / (1 + exp(-x))
+
+Parameters annotated ``Value`` take a tensor or a number, ``Values`` a sequence of them, ``Size`` and ``Sizes`` integers
+that may change from call to call without a new program; every other parameter is static. The body sees nodes (numbers
+stay Python numbers only where they equal the parameter's default) in the type it computes in. What the declaration says
+about promotion happens around the body, and there only: operands are cast on entry, float16 and bfloat16 compute in
+float32, and the results are rounded once, at the exit of the outermost operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from flambeau.core import dtypes
+from flambeau.core.aval import Aval
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim
+from flambeau.ir.node import Node
+from flambeau.prims.pointwise import cast
+from flambeau.prims.structure import constant, expand, full, reshape
+
+Value = Node
+Values = Sequence[Node]
+Size = Dim
+Sizes = Sequence[Dim]
+
+ROLES = {"Value": "value", "Values": "values", "Size": "size", "Sizes": "sizes"}
+KINDS = ("pointwise", "view", "reshape", "general")
+
+
+class Operator:
+    """A declared operation; calling it dispatches on its arguments (nodes: build the body inline; tensors: run)."""
+
+    __slots__ = ("body", "defaults", "derivative", "kind", "mutates", "name", "names", "promote", "promoted", "roles", "samples", "signature")
+
+    def __init__(
+        self, body: Callable[..., Any], kind: str, promote: str, promoted: Sequence[str] | None,
+        mutates: Sequence[str], samples: Callable[..., Iterable[Any]] | None,
+    ) -> None:  # fmt: skip
+        self.name = body.__name__.rstrip("_") if body.__name__.endswith("__") else body.__name__
+        self.body = body
+        self.kind = kind
+        self.promote = promote
+        self.mutates = tuple(mutates)
+        self.samples = samples
+        self.derivative: Callable[..., Any] | None = None
+        self.signature = inspect.signature(body)
+        self.names = tuple(self.signature.parameters)
+        self.defaults = {n: p.default for n, p in self.signature.parameters.items() if p.default is not p.empty}
+        self.roles = tuple(_role(p.annotation) for p in self.signature.parameters.values())
+        values = [n for n, r in zip(self.names, self.roles, strict=True) if r in ("value", "values")]
+        self.promoted = frozenset(values if promoted is None else promoted)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for a in args:
+            if type(a) is Node or (type(a) in (list, tuple) and a and type(a[0]) is Node):
+                return self.inline(self.bind(args, kwargs))
+        for a in kwargs.values():
+            if type(a) is Node:
+                return self.inline(self.bind(args, kwargs))
+        return dispatcher(self, args, kwargs)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of the parameters, defaults filled in; TypeError as Python's for a bad call."""
+        if not kwargs and len(args) == len(self.names):
+            return args
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+    def inline(self, arguments: Sequence[Any]) -> Any:
+        """The body on nodes, inside another body or graph, promotion included."""
+        by_name = dict(zip(self.names, arguments, strict=True))
+        compute, result = self._types(by_name)
+        for name, role in zip(self.names, self.roles, strict=True):
+            if role == "value":
+                by_name[name] = self._operand(name, by_name[name], compute)
+            elif role == "values":
+                by_name[name] = [self._operand(name, v, compute) for v in by_name[name]]
+        if self.kind == "pointwise":
+            self._broadcast(by_name)
+        out = self.body(**{n: by_name[n] for n in self.names if n in by_name}) if _has_keyword_only(self) else self.body(
+            *[by_name[n] for n in self.names]
+        )
+        if compute is None or compute is result:
+            return out
+        return map_nodes(lambda n: cast(n, to=result) if n.dtype is compute else n, out)
+
+    def _types(self, by_name: Mapping[str, Any]) -> tuple[dtype | None, dtype | None]:
+        """The type to compute in and the type of results; (None, None) when the operator does not promote."""
+        if self.promote == "none":
+            return None, None
+        operands: list[Any] = []
+        for name in self.names:
+            if name in self.promoted:
+                value = by_name[name]
+                operands += value if isinstance(value, (list, tuple)) else [value]
+        result = result_type(o for o in operands if o is not None)
+        if self.promote == "float" and not (result.is_floating_point or result.is_complex):
+            result = default_float()
+        return result.compute, result
+
+    def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
+        if value is None or not isinstance(value, Node):
+            if isinstance(value, (bool, int, float)) and not (name in self.defaults and _same(value, self.defaults[name])):
+                kind = compute if compute is not None and name in self.promoted else number_type(value)
+                return constant(value, (), kind)
+            return value
+        if compute is None or name not in self.promoted or value.dtype is compute:
+            return value
+        return cast(value, to=compute)
+
+    def _broadcast(self, by_name: dict[str, Any]) -> None:
+        nodes = [v for v in by_name.values() if isinstance(v, Node)]
+        nodes += [n for v in by_name.values() if isinstance(v, list) for n in v]
+        shape = broadcast_shapes(*[n.shape for n in nodes], operator=self.name)
+        for name, value in by_name.items():
+            if isinstance(value, Node):
+                by_name[name] = broadcast_to(value, shape)
+            elif isinstance(value, list):
+                by_name[name] = [broadcast_to(n, shape) for n in value]
+
+    def __repr__(self) -> str:
+        return f"ops.{self.name}"
+
+
+def _role(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return ROLES.get(text.split("|")[0].strip(), "static")
+
+
+def _has_keyword_only(operator: Operator) -> bool:
+    return any(p.kind is p.KEYWORD_ONLY for p in operator.signature.parameters.values())
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and a == b
+
+
+ALL: dict[str, Operator] = {}
+
+
+def op(
+    kind: str = "general", *, promote: str = "none", promoted: Sequence[str] | None = None,
+    mutates: Sequence[str] = (), samples: Callable[..., Iterable[Any]] | None = None,
+) -> Callable[[Callable[..., Any]], Operator]:  # fmt: skip
+    """Declare an operator.
+
+    ``kind``: ``pointwise`` (operands broadcast, the body works element by element), ``view`` (the body uses view
+    primitives on its first operand only, the result shares memory), ``reshape`` (a view where strides allow, else a
+    copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type) or ``float`` (integers become the
+    default float type), over the parameters ``promoted`` (default: all values). ``mutates`` names the parameters that
+    the first results are written into. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
+    """
+    if kind not in KINDS or promote not in ("none", "arithmetic", "float"):
+        raise ValueError(f"unknown kind {kind!r} or promotion {promote!r}")
+
+    def declare(body: Callable[..., Any]) -> Operator:
+        if not body.__doc__:
+            raise ValueError(f"operator {body.__name__!r} has no docstring")
+        operator = Operator(body, kind, promote, promoted, mutates, samples)
+        if operator.name in ALL:
+            raise ValueError(f"operator {operator.name!r} is declared twice")
+        ALL[operator.name] = operator
+        return operator
+
+    return declare
+
+
+def _no_dispatcher(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    raise TypeError(f"{operator.name}: no tensor argument, got {', '.join(type(a).__name__ for a in args)}")
+
+
+dispatcher: Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any] = _no_dispatcher
+
+
+def set_dispatcher(function: Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]) -> None:
+    """Called once by the eager interpreter: what an operator called on tensors does."""
+    global dispatcher
+    dispatcher = function
+
+
+# -- promotion and broadcasting -------------------------------------------------------------------------
+_default_float: list[dtype] = [dtypes.float32]
+
+
+def default_float() -> dtype:
+    """The type of float numbers and of ``torch.rand`` and friends."""
+    return _default_float[0]
+
+
+def set_default_float(value: dtype) -> None:
+    if not value.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, got {value}")
+    _default_float[0] = value
+
+
+def number_type(value: bool | int | float) -> dtype:
+    """The type a Python number has where nothing else decides."""
+    return dtypes.bool_ if isinstance(value, bool) else dtypes.int64 if isinstance(value, int) else default_float()
+
+
+_CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
+
+
+def result_type(operands: Iterable[Any]) -> dtype:
+    """torch's result type: tensors with dimensions decide, then 0-d tensors, then numbers, each only by category."""
+    tiers: list[dtype | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, (bool, int, float, complex)):
+            tier, kind = 2, dtypes.complex64 if isinstance(operand, complex) else number_type(operand)
+        else:
+            aval: Aval = operand.aval
+            tier = 2 if aval.weak else 1 if not aval.shape else 0
+            kind = aval.dtype
+            if aval.weak and kind.is_floating_point:
+                kind = default_float()
+        tiers[tier] = kind if tiers[tier] is None else dtypes.promote(tiers[tier], kind)  # type: ignore[arg-type]
+    out: dtype | None = None
+    for kind in tiers:
+        if kind is not None and (out is None or _CATEGORY[kind.category] > _CATEGORY[out.category]):
+            out = kind if out is None or not out.is_floating_point or not kind.is_complex else out.to_complex()
+    if out is None:
+        raise TypeError("no operand decides a type")
+    return out
+
+
+def broadcast_shapes(*shapes: Sequence[Dim], operator: str = "broadcast_shapes") -> tuple[Dim, ...]:
+    """The shape that all shapes expand to; RuntimeError as torch's when they do not fit."""
+    rank = max((len(s) for s in shapes), default=0)
+    out: list[Dim] = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(reversed(shape)):
+            at = rank - 1 - i
+            if out[at] is size or size == 1:
+                continue
+            if out[at] == 1:
+                out[at] = size
+            elif not out[at] == size:
+                raise RuntimeError(
+                    f"{operator}: the size of tensor a ({out[at]}) must match the size of tensor b ({size}) at non-singleton "
+                    f"dimension {at}; shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast"
+                )
+    return tuple(out)
+
+
+def broadcast_to(x: Node, shape: Sequence[Dim]) -> Node:
+    """Expand ``x`` to ``shape``, adding leading axes."""
+    if x.shape == tuple(shape):
+        return x
+    if x.op is full:
+        return full(shape=tuple(shape), value=x.attributes["value"], dtype=x.dtype)
+    if len(x.shape) < len(shape):
+        x = reshape(x, shape=(1,) * (len(shape) - len(x.shape)) + x.shape)
+    return x if x.shape == tuple(shape) else expand(x, shape=tuple(shape))
+
+
+def map_nodes(function: Callable[[Node], Node], value: Any) -> Any:
+    """Apply ``function`` to a node, or to every node in a tuple, list or named tuple."""
+    if isinstance(value, Node):
+        return function(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_nodes(function, v) for v in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_nodes(function, v) for v in value)
+    return value
+
+
+def normalize_dim(dim: int, rank: int, operator: str) -> int:
+    """A dimension in [0, rank); IndexError as torch's outside [-rank, rank)."""
+    span = max(rank, 1)
+    if not -span <= dim < span:
+        raise IndexError(
+            f"{operator}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+        )
+    return dim % span
+
+
+def normalize_dims(dims: int | Sequence[int] | None, rank: int, operator: str) -> tuple[int, ...]:
+    """Sorted distinct dimensions; None or an empty sequence means all. RuntimeError for a repeated one."""
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return tuple(range(rank))
+    given = [dims] if isinstance(dims, int) else list(dims)
+    out = sorted(normalize_dim(d, rank, operator) for d in given)
+    if len(set(out)) != len(out):
+        raise RuntimeError(f"{operator}: dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims {tuple(given)}")
+    return tuple(out)
