@@ -1,0 +1,36 @@
+"""The primitive that draws numbers: ordered, never merged, moved or recomputed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from flambeau.core.aval import Aval
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim
+from flambeau.ir.node import Node
+from flambeau.prims.declare import prim, require
+
+KINDS = ("uniform", "uniform53", "normal", "word")
+_serial = itertools.count()
+
+
+def _rule(kind: str, shape: tuple[Dim, ...], dtype: dtype, serial: int) -> Aval:
+    require(kind in KINDS, "random", f"unknown kind {kind!r}")
+    return Aval(shape, dtype)
+
+
+def _reference(kind: str, shape: Any, dtype: dtype, serial: int) -> Any:
+    raise NotImplementedError("random numbers have no reference value; compare streams instead")
+
+
+random = prim("random", "random", _rule, _reference, "the next numbers of the generator, in order of ``serial``")
+
+
+def draw(kind: str, shape: tuple[Dim, ...], dtype: dtype) -> Node:
+    """New random numbers from PyTorch's CPU stream.
+
+    ``uniform``: [0, 1) with 24 bits (float32, one word an element) or 53 bits (float64, two words); ``uniform53``: 53 bits in
+    float64 whatever is asked (what bernoulli_ and dropout compare with p); ``normal``: torch's normal_; ``word``: int64 holding 32 random bits.
+    """
+    return random(kind=kind, shape=shape, dtype=dtype, serial=next(_serial))
