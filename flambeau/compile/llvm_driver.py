@@ -16,12 +16,13 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 
-from flambeau.core import cpu, events
+from flambeau.core import cpu
 from flambeau.core.config import config
 
 __all__ = ["InternalCompilerError", "assembly", "compile_modules", "llvm_version", "target_key"]
 
 _TRIPLE = b"x86_64-unknown-linux-gnu"
+_PLEASE_REPORT = "This is a fault in flambeau; please report it."
 
 
 class InternalCompilerError(RuntimeError):
@@ -123,6 +124,15 @@ _library_lock = threading.Lock()
 _library: _Library | None = None
 
 
+def _after_fork_in_child() -> None:
+    # Another thread of the parent may have held the lock.
+    global _library_lock
+    _library_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def _get_library() -> _Library:
     global _library
     with _library_lock:
@@ -213,11 +223,10 @@ def _explain_refusal(text: str, message: str) -> str:
     lines = text.splitlines()
     found = re.search(r":(\d+):(\d+): error: (.*)", message)
     if found is None:
-        events.emit("kernel_text", text=text)
-        return f"LLVM refuses a generated kernel: {message.strip()}\nThis is a fault in flambeau; please report it with this text:\n{text}"
+        return f"LLVM refuses a generated kernel: {message.strip()}\n{_PLEASE_REPORT} The text:\n{text}"
     line, column, reason = int(found.group(1)), int(found.group(2)), found.group(3)
     shown = "\n".join(
         f"{'>' if number == line else ' '} {number:5} | {lines[number - 1]}"
         for number in range(max(1, line - 2), min(len(lines), line + 2) + 1)
     )
-    return f"LLVM refuses a generated kernel: line {line}, column {column}: {reason}\n{shown}\nThis is a fault in flambeau; please report it."
+    return f"LLVM refuses a generated kernel: line {line}, column {column}: {reason}\n{shown}\n{_PLEASE_REPORT}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -138,7 +138,7 @@ class Config:
         return tuple(int(getattr(self, setting.name)) for setting in fields(self) if setting.metadata["changes_code"])
 
     @contextmanager
-    def override(self, **settings: Any) -> Iterator[None]:
+    def override(self, **settings: Any) -> Generator[None]:
         """Change settings inside a ``with`` block (for tests); values go through the same checks as the environment's.
 
         Raises TypeError for a setting that does not exist and ValueError for a bad value.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from functools import cache
 
 from flambeau.core.config import config
@@ -30,7 +30,7 @@ _AMD_MODELS = (("avx512vbmi2", "znver4"), ("vaes", "znver3"), ("avx2", "znver2")
 
 def architecture() -> str:
     """``x86_64`` or ``aarch64``, as the operating system names it."""
-    return platform.machine()
+    return os.uname().machine
 
 
 def parse_cpuinfo(text: str) -> tuple[str, frozenset[str]]:

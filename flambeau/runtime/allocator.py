@@ -101,7 +101,7 @@ class MemoryStats:
 
 
 class Allocator:
-    """A caching allocator; any thread may call it, and a forked child goes on with its own copy."""
+    """A caching allocator; any thread may call it, and a forked child goes on with its own copy of all blocks."""
 
     __slots__ = ("_cached", "_free", "_limit", "_lock", "_mappings", "_pages", "_requests", "_reserved", "_slab_end", "_slab_next",
                  "allocated", "allocations", "peak")
@@ -118,10 +118,10 @@ class Allocator:
         self.allocated = 0
         self.peak = 0
         self.allocations = 0
-        self._forget_lock()
-        os.register_at_fork(after_in_child=self._forget_lock)
+        self.make_lock()
 
-    def _forget_lock(self) -> None:
+    def make_lock(self) -> None:
+        """Take a new lock: in a forked child another thread of the parent may hold the old one."""
         # Reentrant: a finalizer that allocates may run in the middle of a mapping.
         self._lock = threading.RLock()
 
@@ -299,6 +299,7 @@ class CheckedAllocator(Allocator):
 
 
 _default: Allocator = CheckedAllocator() if config.checked else Allocator()
+os.register_at_fork(after_in_child=_default.make_lock)
 allocate: Callable[[int], int] = _default.allocate
 release: Callable[[int, int], None] = _default.release
 stats: Callable[[], MemoryStats] = _default.stats
