@@ -35,15 +35,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -e .
+	$(BIN)/pip install -qq -e .
 	touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -e '.[test]'
+	$(BIN)/pip install -qq -e '.[test]'
 	touch $@ $(VENV)/.base
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet -e '.[dev]'
+	$(BIN)/pip install -qq -e '.[dev]'
 	touch $@ $(VENV)/.test $(VENV)/.base
 
 clean:
