@@ -9,6 +9,8 @@ import importlib.util
 import platform
 
 from flambeau.cli import run_alias, script
+from flambeau.core.config import config
+from flambeau.runtime import disk_cache
 
 __all__ = ["main"]
 
@@ -31,6 +33,10 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="run a program and report what was captured, compiled and run")
     _add_program(explain)
     explain.set_defaults(action=_explain)
+
+    cache = commands.add_parser("cache", help="look at or empty the folder of compiled code")
+    cache.add_argument("task", choices=["info", "clear"], help="info: where it is and what it holds; clear: remove every entry")
+    cache.set_defaults(action=_cache)
     return parser
 
 
@@ -59,6 +65,19 @@ def _explain(options: argparse.Namespace) -> int:
             return _run(options)
         finally:
             print(recording.report())
+
+
+def _cache(options: argparse.Namespace) -> int:
+    entries = disk_cache.entries()
+    size = sum(size for _, size, _ in entries) / 2**20
+    if options.task == "info":
+        state = "" if config.cache else " (switched off by FLAMBEAU_CACHE)"
+        print(f"{config.cache_dir}{state}: {len(entries)} entries, {size:.1f} of at most {config.cache_mebibytes} MiB")
+        return 0
+    disk_cache.clear()
+    left = len(disk_cache.entries())
+    print(f"{config.cache_dir}: removed {len(entries) - left} entries, {size:.1f} MiB" + (f"; {left} could not be removed" if left else ""))
+    return 1 if left else 0
 
 
 def _version() -> str:

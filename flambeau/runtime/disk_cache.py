@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import struct
 import threading
@@ -18,12 +19,14 @@ from functools import cache
 from flambeau.core import events
 from flambeau.core.config import config
 
-__all__ = ["clear", "folder", "get", "key", "put", "source_epoch"]
+__all__ = ["clear", "entries", "folder", "get", "key", "put", "source_epoch"]
 
 _MAGIC = b"FLC1"
 _HEADER = struct.Struct("<4sQ16s")
 # How much is written between two looks at the size of the whole folder.
 _CHECK_EVERY = 32 << 20
+# A key, or a key that is being written: nothing else is ever removed, should the setting name a folder with other things in it.
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}(\.\d+\.\d+\.tmp)?$")
 
 
 class _State:
@@ -203,11 +206,11 @@ def _account(size: int) -> None:
     trim(config.cache_mebibytes << 20)
 
 
-def _entries() -> list[tuple[float, int, str]]:
-    """(time of writing, size, path) of all files in the cache."""
+def entries() -> list[tuple[float, int, str]]:
+    """(time of writing, size in bytes, path) of every entry in the cache; other files in the folder are not ours to list."""
     found: list[tuple[float, int, str]] = []
     for parent, _, files in os.walk(config.cache_dir):
-        for name in files:
+        for name in filter(_ENTRY_NAME.match, files):
             path = os.path.join(parent, name)
             try:
                 status = os.stat(path)
@@ -219,13 +222,13 @@ def _entries() -> list[tuple[float, int, str]]:
 
 def trim(limit: int) -> None:
     """Remove the oldest entries until the whole cache takes at most `limit` bytes."""
-    entries = _entries()
-    total = sum(size for _, size, _ in entries)
+    found = entries()
+    total = sum(size for _, size, _ in found)
     if total <= limit:
         return
     # To nine tenths, so that the next few entries do not each bring a walk over the folder.
     target = limit * 9 // 10
-    for _, size, path in sorted(entries):
+    for _, size, path in sorted(found):
         if total <= target:
             break
         _remove_quietly(path)
@@ -235,5 +238,5 @@ def trim(limit: int) -> None:
 
 def clear() -> None:
     """Remove all entries."""
-    for _, _, path in _entries():
+    for _, _, path in entries():
         _remove_quietly(path)
