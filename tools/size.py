@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES = 800
 FUNCTION_LINES = 60
 PACKAGE_LINES = 40_000
@@ -88,7 +89,7 @@ def _row(name: str, members: list[File]) -> str:
 
 def main() -> int:
     """Print the table and each fault; the number 1 when there is a fault, else 0."""
-    files = list(source_files(Path(__file__).resolve().parent.parent))
+    files = list(source_files(ROOT))
     print(table(files))
     found = faults(files)
     for line in found:

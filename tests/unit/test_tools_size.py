@@ -51,7 +51,10 @@ def test_the_table_has_a_row_for_each_part(tmp_path: Path) -> None:
     ]
 
 
-def test_main_exits_with_one_on_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(size, "PACKAGE_LINES", 0)
+def test_main_exits_with_one_on_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    write(tmp_path, "flambeau/a.py", function_of(size.FUNCTION_LINES))
+    assert size.main() == 0
+    write(tmp_path, "flambeau/a.py", function_of(size.FUNCTION_LINES + 1))
     assert size.main() == 1
-    assert "too long: flambeau: " in capsys.readouterr().out
+    assert "too long: flambeau/a.py:1 long: 61 lines" in capsys.readouterr().out
