@@ -9,20 +9,19 @@ the page faults which otherwise cost more than the kernel that fills the block.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from flambeau.core.config import config
+from flambeau.runtime import pages
 
 __all__ = ["Allocator", "CheckedAllocator", "MemoryStats", "allocate", "empty_cache", "out_of_memory", "release", "size_class", "stats"]
 
 _HUGE_PAGE = 2 << 20
 _LARGE = 1 << 20
 _SLAB = 8 << 20
-_MADV_HUGEPAGE = 14
 # Released large blocks are given back to the system when what is reserved passes 1.5 times the peak in use plus this.
 _SPARE = 256 << 20
 # Requests whose class is remembered; past this the table starts anew, so that a program with ever new sizes does not fill it.
@@ -60,33 +59,17 @@ def _memory_limit() -> int:
     return limit
 
 
-class _Pages:
-    """Address space from the system."""
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.mmap.restype = ctypes.c_void_p
-        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-        self._libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-        self._libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-    def map(self, size: int) -> int:
-        """`size` zeroed bytes at a multiple of 2 MiB; 0 when the system refuses. `size` is a multiple of the page size."""
-        extent = size + _HUGE_PAGE
-        start = self._libc.mmap(None, extent, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-        if start in (None, ctypes.c_void_p(-1).value):
-            return 0
-        aligned = (start + _HUGE_PAGE - 1) & ~(_HUGE_PAGE - 1)
-        if aligned > start:
-            self.unmap(start, aligned - start)
-        self.unmap(aligned + size, start + extent - aligned - size)
-        # Advice only: without huge pages everything works on small ones.
-        self._libc.madvise(aligned, size, _MADV_HUGEPAGE)
-        return aligned
-
-    def unmap(self, address: int, size: int) -> None:
-        if self._libc.munmap(address, size):
-            raise RuntimeError(f"cannot unmap {size} bytes at {address:#x}: {os.strerror(ctypes.get_errno())}")
+def map_blocks(size: int) -> int:
+    """The address, a multiple of 2 MiB, of `size` zeroed bytes (whole pages); 0 when the system refuses."""
+    extent = size + _HUGE_PAGE
+    start = pages.reserve(extent, pages.READ_WRITE)
+    if not start:
+        return 0
+    aligned = (start + _HUGE_PAGE - 1) & -_HUGE_PAGE
+    pages.unmap(start, aligned - start)
+    pages.unmap(aligned + size, start + extent - aligned - size)
+    pages.advise_huge(aligned, size)
+    return aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +86,10 @@ class MemoryStats:
 class Allocator:
     """A caching allocator; any thread may call it, and a forked child goes on with its own copy of all blocks."""
 
-    __slots__ = ("_cached", "_free", "_limit", "_lock", "_mappings", "_pages", "_requests", "_reserved", "_slab_end", "_slab_next",
+    __slots__ = ("_cached", "_free", "_limit", "_lock", "_mappings", "_requests", "_reserved", "_slab_end", "_slab_next",
                  "allocated", "allocations", "peak")
 
     def __init__(self, limit: int | None = None) -> None:
-        self._pages = _Pages()
         self._limit = _memory_limit() if limit is None else limit
         # Released blocks by class, and for each size asked for: the class and its list.
         self._free: dict[int, list[int]] = {}
@@ -198,8 +180,7 @@ class Allocator:
         return address
 
     def _map(self, size: int) -> int:
-        size = (size + mmap.PAGESIZE - 1) & ~(mmap.PAGESIZE - 1)
-        address = self._pages.map(size)
+        address = map_blocks(size)
         if address:
             self._reserved += size
             self._mappings += 1
@@ -216,7 +197,7 @@ class Allocator:
                     address = blocks.pop()
                 except IndexError:
                     break
-                self._pages.unmap(address, size)
+                pages.unmap(address, size)
                 self._reserved -= size
 
     def _carve(self, size: int) -> int:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flambeau.core import cpu
+from flambeau.runtime import pages
 
 __all__ = ["CorruptObject", "Image", "link", "load"]
 
@@ -271,33 +272,20 @@ class _Arena:
     RESERVED = 64 << 20
 
     def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.mmap.restype = ctypes.c_void_p
-        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-        self._libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._next = self._end = 0
 
     def take(self, size: int) -> int:
         """The address of `size` fresh writable bytes (whole pages)."""
         if self._next + size > self._end:
-            reserve = max(size, self.RESERVED)
-            map_private_anonymous_noreserve = 0x2 | 0x20 | 0x4000
-            address = self._libc.mmap(None, reserve, 0, map_private_anonymous_noreserve, -1, 0)
-            if address in (None, ctypes.c_void_p(-1).value):
-                raise MemoryError(f"cannot reserve {reserve} bytes of address space for machine code: {os.strerror(ctypes.get_errno())}")
-            self._next, self._end = address, address + reserve
+            reserved = max(size, self.RESERVED)
+            address = pages.reserve(reserved, pages.NO_ACCESS)
+            if not address:
+                raise MemoryError(f"cannot reserve {reserved} bytes of address space for machine code")
+            self._next, self._end = address, address + reserved
         start = self._next
         self._next += size
-        self._protect(start, size, mmap.PROT_READ | mmap.PROT_WRITE)
+        pages.protect(start, size, pages.READ_WRITE)
         return start
-
-    def make_executable(self, address: int, size: int) -> None:
-        self._protect(address, size, mmap.PROT_READ | mmap.PROT_EXEC)
-
-    def _protect(self, address: int, size: int, protection: int) -> None:
-        if self._libc.mprotect(address, size, protection):
-            reason = os.strerror(ctypes.get_errno())
-            raise MemoryError(f"the system does not allow {size} bytes of memory for machine code: {reason}")
 
 
 _lock = threading.Lock()
@@ -356,10 +344,6 @@ def load(images: Sequence[Image], symbols: Mapping[str, int] | None = None) -> l
     return loaded
 
 
-def _round_up(size: int, step: int) -> int:
-    return (size + step - 1) // step * step
-
-
 def _load_plain(images: Sequence[Image], symbols: Mapping[str, int], starts: dict[int, int]) -> None:
     if not images:
         return
@@ -367,20 +351,19 @@ def _load_plain(images: Sequence[Image], symbols: Mapping[str, int], starts: dic
     total = 0
     for image in images:
         offsets.append(total)
-        total = _round_up(total + image.size, _ALIGNMENT)
-    total = _round_up(total, _PAGE)
+        total = (total + image.size + _ALIGNMENT - 1) & -_ALIGNMENT
+    total = pages.round_to_pages(total)
     base = _arena.take(total)
     for image, offset in zip(images, offsets, strict=True):
         starts[id(image)] = base + offset
         _write(image, base + offset, symbols)
-    _arena.make_executable(base, total)
+    pages.protect(base, total, pages.READ_EXECUTE)
 
 
 def _load_with_variables(image: Image, symbols: Mapping[str, int]) -> int:
-    base = _arena.take(_round_up(image.size, _PAGE))
+    base = _arena.take(pages.round_to_pages(image.size))
     _write(image, base, symbols)
-    if image.data_start:
-        _arena.make_executable(base, image.data_start)
+    pages.protect(base, image.data_start, pages.READ_EXECUTE)
     return base
 
 

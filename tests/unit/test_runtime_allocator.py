@@ -118,18 +118,18 @@ def test_when_the_system_refuses_released_memory_is_given_back_first(monkeypatch
     memory = Allocator()
     memory.release(memory.allocate(8 * MEBIBYTE), 8 * MEBIBYTE)
     refusals = []
-    map_pages = memory._pages.map
+    map_blocks = allocator.map_blocks
 
     def refuse_once(size):
         if not refusals:
             refusals.append(size)
             return 0
-        return map_pages(size)
+        return map_blocks(size)
 
-    monkeypatch.setattr(memory._pages, "map", refuse_once)
+    monkeypatch.setattr(allocator, "map_blocks", refuse_once)
     address = memory.allocate(20 * MEBIBYTE)
     assert address and refusals and memory.stats().reserved == size_class(20 * MEBIBYTE)
-    monkeypatch.setattr(memory._pages, "map", lambda size: 0)
+    monkeypatch.setattr(allocator, "map_blocks", lambda size: 0)
     for size in (30 * MEBIBYTE, 100):
         with pytest.raises(RuntimeError, match=f"you tried to allocate {size} bytes"):
             memory.allocate(size)
