@@ -531,3 +531,60 @@ def symbols_of(values: Iterable[Dim]) -> Iterator[str]:
             if a.kind == "symbol":
                 seen[a.name] = None
     return iter(seen)
+
+
+def recombine(value: Dim) -> Dim:
+    """Undo splits: ``(x // d) * d + x % d`` is x again, at any common coefficient."""
+    if isinstance(value, int):
+        return value
+    for monomial, coefficient in value.terms:
+        for a in monomial:
+            if a.kind != "mod":
+                continue
+            x, d = a.arguments
+            scale = _make({tuple(m for m in monomial if m is not a): coefficient})
+            quotient = floor_divide(x, d)
+            rest = value - scale * _make({(a,): 1}) - scale * d * quotient
+            merged = rest + scale * x
+            if len(terms_of(merged)) < len(value.terms) or _opaque_count(merged) < _opaque_count(value):
+                return recombine(merged)
+    return value
+
+
+def _opaque_count(value: Dim) -> int:
+    return sum(1 for a in atoms_of(value) if a.arguments)
+
+
+def linear_index(coordinates: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Dim:
+    """offset + sum of coordinate * stride."""
+    total = offset
+    for coordinate, stride in zip(coordinates, strides, strict=True):
+        if not is_constant(coordinate, 0):
+            total = total + coordinate * stride
+    return recombine(total)
+
+
+def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Row-major strides in elements."""
+    out: list[Dim] = []
+    running: Dim = 1
+    for size in reversed(shape):
+        out.append(running)
+        running = running * size
+    return tuple(reversed(out))
+
+
+def delinearize(index: Dim, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The coordinates of a row-major position; axes of size 1 are 0."""
+    out: list[Dim] = []
+    kept = [i for i, size in enumerate(shape) if not is_constant(size, 1)]
+    running: Dim = 1
+    for i in range(len(shape) - 1, -1, -1):
+        size = shape[i]
+        if is_constant(size, 1):
+            out.append(0)
+            continue
+        part = floor_divide(index, running)
+        out.append(part if i == kept[0] else modulo(part, size))
+        running = running * size
+    return tuple(reversed(out))

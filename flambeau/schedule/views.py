@@ -1,0 +1,151 @@
+"""Index maps: where an element of a view comes from, so that views cost no copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flambeau.core.symbolic import (
+    Dim,
+    atoms_of,
+    contiguous_strides,
+    delinearize,
+    divide_out,
+    floor_divide,
+    is_constant,
+    linear_index,
+    modulo,
+)
+from flambeau.ir.node import Node
+
+Coordinates = tuple[Dim, ...]
+
+VIEWS = frozenset(("expand", "reshape", "permute", "slice", "pad", "cat", "as_strided"))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``lower <= value < upper`` must hold for an element to come from this operand."""
+
+    value: Dim
+    lower: Dim
+    upper: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Operand ``position`` of a view node read at ``coordinates`` where all ``conditions`` hold.
+
+    ``exact`` tells that the map, as far as it does not broadcast, covers the whole operand.
+    """
+
+    position: int
+    coordinates: Coordinates
+    conditions: tuple[Condition, ...] = ()
+    exact: bool = True
+
+
+def reads_of(node: Node, at: Coordinates) -> list[Read]:
+    """The operand reads behind element ``at`` of a view node. The conditions of a pad or cat exclude one another."""
+    name = node.op.name
+    return _MAPS[name](node, at)
+
+
+def _expand(node: Node, at: Coordinates) -> list[Read]:
+    source = node.sources[0].shape
+    return [Read(0, tuple(0 if is_constant(n, 1) else i for i, n in zip(at, source, strict=True)))]
+
+
+def _reshape(node: Node, at: Coordinates) -> list[Read]:
+    source = node.sources[0].shape
+    if tuple(n for n in source if not is_constant(n, 1)) == tuple(n for n in node.shape if not is_constant(n, 1)):
+        kept = iter(i for i, n in zip(at, node.shape, strict=True) if not is_constant(n, 1))
+        return [Read(0, tuple(0 if is_constant(n, 1) else next(kept) for n in source))]
+    return [Read(0, delinearize(linear_index(at, contiguous_strides(node.shape)), source))]
+
+
+def _permute(node: Node, at: Coordinates) -> list[Read]:
+    out: list[Dim] = [0] * len(at)
+    for i, axis in enumerate(node.attributes["axes"]):
+        out[axis] = at[i]
+    return [Read(0, tuple(out))]
+
+
+def _slice(node: Node, at: Coordinates) -> list[Read]:
+    starts, steps = node.attributes["starts"], node.attributes["steps"]
+    whole = all(
+        size is n or is_constant(size - n, 0)
+        for size, n in zip(node.shape, node.sources[0].shape, strict=True)
+    )
+    return [Read(0, tuple(s + i * step for i, s, step in zip(at, starts, steps, strict=True)), exact=whole)]
+
+
+def _pad(node: Node, at: Coordinates) -> list[Read]:
+    a = node.attributes
+    coordinates: list[Dim] = []
+    conditions: list[Condition] = []
+    for i, low, high, inside, n in zip(at, a["low"], a["high"], a["interior"], node.sources[0].shape, strict=True):
+        shifted = i - low
+        if not (is_constant(low, 0) and is_constant(high, 0)):
+            conditions.append(Condition(shifted, 0, (n - 1) * (inside + 1) + 1))
+        if inside:
+            conditions.append(Condition(modulo(shifted + (inside + 1) * 4096, inside + 1), 0, 1))
+            shifted = floor_divide(shifted, inside + 1)
+        coordinates.append(shifted)
+    return [Read(0, tuple(coordinates), tuple(conditions), exact=not conditions)]
+
+
+def _cat(node: Node, at: Coordinates) -> list[Read]:
+    axis: int = node.attributes["axis"]
+    out: list[Read] = []
+    start: Dim = 0
+    for position, source in enumerate(node.sources):
+        size = source.shape[axis]
+        coordinates = tuple(i - start if k == axis else i for k, i in enumerate(at))
+        out.append(Read(position, coordinates, (Condition(at[axis], start, start + size),), exact=False))
+        start = start + size
+    return out
+
+
+def _as_strided(node: Node, at: Coordinates) -> list[Read]:
+    index = linear_index(at, node.attributes["strides"], node.attributes["offset"])
+    return [Read(0, (index,), exact=False)]
+
+
+_MAPS = {
+    "expand": _expand, "reshape": _reshape, "permute": _permute, "slice": _slice, "pad": _pad, "cat": _cat, "as_strided": _as_strided,
+}  # fmt: skip
+
+
+def coefficient_of(index: Dim, axis: Dim) -> Dim | None:
+    """The factor of a plain axis in an affine index; None when the index is not affine in it."""
+    (atom,) = atoms_of(axis)
+    total: Dim = 0
+    rest: Dim = index
+    while True:
+        quotient, remainder = divide_out(rest, axis)
+        if is_constant(quotient, 0):
+            return total if atom not in atoms_of(rest) else None
+        if atom in atoms_of(quotient):
+            return None
+        total = total + quotient
+        rest = remainder
+
+
+def refine(shape: Coordinates, other: Coordinates) -> Coordinates | None:
+    """The coarsest shape that both shapes (of equal element count) are merges of; None when their factors do not nest."""
+    out: list[Dim] = []
+    left, right = [n for n in shape if not is_constant(n, 1)], [n for n in other if not is_constant(n, 1)]
+    while left and right:
+        a, b = left.pop(), right.pop()
+        if a is b or is_constant(a - b, 0):
+            out.append(a)
+            continue
+        for big, small, rest in ((a, b, left), (b, a, right)):
+            quotient, remainder = divide_out(big, small)
+            if is_constant(remainder, 0) and not is_constant(quotient, 0):
+                out.append(small)
+                rest.append(quotient)
+                break
+        else:
+            return None
+    return tuple(reversed(out)) if not left and not right else None
