@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from flambeau.codegen.cpu import casts, integers, math_exponential
+from flambeau.codegen.cpu import casts, integers, math_exponential, math_power, math_special, math_trigonometric
 from flambeau.codegen.cpu.emitter import Emitter, Value
-from flambeau.codegen.cpu.lanes import Lanes
+from flambeau.codegen.cpu.lanes import Lanes, fma
 from flambeau.codegen.cpu.reduction import combine
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
@@ -61,6 +61,13 @@ def of_integers(function: Callable[[Emitter, dtype, Value, Value], Value]) -> Ru
         return function(e, operand, *values)
 
     return rule
+
+
+def by_category(floats: Rule, integral: Rule) -> Rule:
+    """One rule for floats and another for the rest."""
+    return lambda e, operand, values, attributes: (floats if operand.is_floating_point else integral)(
+        e, operand, values, attributes
+    )
 
 
 def rounding(intrinsic: str) -> Rule:
@@ -152,6 +159,11 @@ def copysign(x: Lanes, y: Lanes) -> Lanes:
     return x.with_sign_of(y)
 
 
+def multiply_add(e: Emitter, operand: dtype, values: Sequence[Value], _: Attributes) -> Value:
+    a, b, c = values
+    return e.add(e.mul(a, b), c)
+
+
 def where(e: Emitter, operand: dtype, values: Sequence[Value], _: Attributes) -> Value:
     return e.select(*values)
 
@@ -177,12 +189,16 @@ POINTWISE: dict[str, Rule] = {
     "mul": reduction_step("prod"),
     "div": of_floats(div),
     "truncdiv": of_integers(integers.truncdiv),
+    "rem": by_category(of_floats(math_power.rem), of_integers(integers.remainder)),
+    "pow": by_category(of_floats(math_power.pow), of_integers(integers.power)),
+    "fma": by_category(of_floats(fma), multiply_add),
     "neg": neg,
     "abs": absolute,
     "sign": sign,
     "maximum": reduction_step("max"),
     "minimum": reduction_step("min"),
     "copysign": of_floats(copysign),
+    "nextafter": of_floats(math_power.nextafter),
     "sqrt": of_floats(sqrt),
     "rsqrt": of_floats(rsqrt),
     "floor": rounding("floor"),
@@ -214,5 +230,25 @@ POINTWISE: dict[str, Rule] = {
     "log2": of_floats(math_exponential.log2),
     "log10": of_floats(math_exponential.log10),
     "log1p": of_floats(math_exponential.log1p),
+    # hyperbolic functions
+    "sinh": of_floats(math_exponential.sinh),
+    "cosh": of_floats(math_exponential.cosh),
     "tanh": of_floats(math_exponential.tanh),
+    "asinh": of_floats(math_exponential.asinh),
+    "acosh": of_floats(math_exponential.acosh),
+    "atanh": of_floats(math_exponential.atanh),
+    # trigonometric functions
+    "sin": of_floats(math_trigonometric.sin),
+    "cos": of_floats(math_trigonometric.cos),
+    "tan": of_floats(math_trigonometric.tan),
+    "asin": of_floats(math_trigonometric.asin),
+    "acos": of_floats(math_trigonometric.acos),
+    "atan": of_floats(math_trigonometric.atan),
+    "atan2": of_floats(math_trigonometric.atan2),
+    # special functions
+    "erf": of_floats(math_special.erf),
+    "erfc": of_floats(math_special.erfc),
+    "erfinv": of_floats(math_special.erfinv),
+    "lgamma": of_floats(math_special.lgamma),
+    "digamma": of_floats(math_special.digamma),
 }
