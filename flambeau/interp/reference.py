@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,13 @@ from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node
 
 
-def run_reference(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
-    """The graph's outputs for numpy inputs of the inputs' shapes and dtypes; sizes are taken from the inputs."""
+def run_reference(graph: Graph, arrays: Sequence[Any], sizes: Mapping[str, int] | None = None) -> list[Any]:
+    """The graph's outputs for numpy inputs of the inputs' shapes and dtypes.
+
+    Sizes are taken from the inputs; ``sizes`` gives those that no input has.
+    """
     values: dict[Node, Any] = {}
-    sizes: dict[str, int] = {}
+    sizes = dict(sizes or {})
     for node, array in zip(graph.inputs, arrays, strict=True):
         array = np.asarray(array, dtype=node.dtype.numpy)
         values[node] = array

@@ -102,7 +102,10 @@ class Operator:
             if name in self.promoted:
                 value = by_name[name]
                 operands += value if isinstance(value, (list, tuple)) else [value]
-        result = result_type(o for o in operands if o is not None)
+        if self.promote == "same":
+            _require_same_dtype(self.name, operands)
+        wanted = by_name.get("dtype")
+        result = result_type(o for o in operands if o is not None) if wanted is None else wanted
         if self.promote == "float" and not (result.is_floating_point or result.is_complex):
             result = default_float()
         return result.compute, result
@@ -110,7 +113,7 @@ class Operator:
     def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
         if value is None or not isinstance(value, Node):
             if isinstance(value, (bool, int, float)) and not (name in self.defaults and _same(value, self.defaults[name])):
-                kind = compute if compute is not None and name in self.promoted else number_type(value)
+                kind = compute if compute is not None and name in self.promoted else exact_type(value)
                 return constant(value, (), kind)
             return value
         if compute is None or name not in self.promoted or value.dtype is compute:
@@ -136,6 +139,13 @@ def _role(annotation: Any) -> str:
     return ROLES.get(text.split("|")[0].strip(), "static")
 
 
+def _require_same_dtype(operator: str, operands: Iterable[Any]) -> None:
+    found = list(dict.fromkeys(o.dtype for o in operands if isinstance(o, Node) and not o.aval.weak))
+    if len(found) > 1:
+        names = " and ".join(map(str, found))
+        raise RuntimeError(f"{operator}: expected operands of the same dtype, but got {names}; convert one with .to(dtype)")
+
+
 def _has_keyword_only(operator: Operator) -> bool:
     return any(p.kind is p.KEYWORD_ONLY for p in operator.signature.parameters.values())
 
@@ -155,11 +165,12 @@ def op(
 
     ``kind``: ``pointwise`` (operands broadcast, the body works element by element), ``view`` (the body uses view
     primitives on its first operand only, the result shares memory), ``reshape`` (a view where strides allow, else a
-    copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type) or ``float`` (integers become the
-    default float type), over the parameters ``promoted`` (default: all values). ``mutates`` names the parameters that
+    copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type), ``float`` (integers become the
+    default float type) or ``same`` (tensors of different dtypes are an error), over the parameters ``promoted`` (default: all values). A parameter ``dtype`` that is not None is the
+    type instead. ``mutates`` names the parameters that
     the first results are written into. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
     """
-    if kind not in KINDS or promote not in ("none", "arithmetic", "float"):
+    if kind not in KINDS or promote not in ("none", "arithmetic", "float", "same"):
         raise ValueError(f"unknown kind {kind!r} or promotion {promote!r}")
 
     def declare(body: Callable[..., Any]) -> Operator:
@@ -205,6 +216,11 @@ def set_default_float(value: dtype) -> None:
 def number_type(value: bool | int | float) -> dtype:
     """The type a Python number has where nothing else decides."""
     return dtypes.bool_ if isinstance(value, bool) else dtypes.int64 if isinstance(value, int) else default_float()
+
+
+def exact_type(value: bool | int | float) -> dtype:
+    """The type that holds a Python number unrounded, for numbers that take no part in promotion."""
+    return dtypes.float64 if isinstance(value, float) else number_type(value)
 
 
 _CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
+from flambeau.prims.indexing import fold_windows as fold_windows
 from flambeau.prims.indexing import scatter as scatter
 from flambeau.prims.indexing import take as take
 from flambeau.prims.pointwise import abs_ as abs_
@@ -24,6 +25,7 @@ from flambeau.prims.pointwise import ceil as ceil
 from flambeau.prims.pointwise import copysign as copysign
 from flambeau.prims.pointwise import cos as cos
 from flambeau.prims.pointwise import cosh as cosh
+from flambeau.prims.pointwise import detach as detach
 from flambeau.prims.pointwise import digamma as digamma
 from flambeau.prims.pointwise import div as div
 from flambeau.prims.pointwise import eq as eq
@@ -77,6 +79,7 @@ from flambeau.prims.reduction import transpose as transpose
 from flambeau.prims.structure import as_strided as as_strided
 from flambeau.prims.structure import cat as cat
 from flambeau.prims.structure import constant as constant
+from flambeau.prims.structure import diagonal as diagonal
 from flambeau.prims.structure import expand as expand
 from flambeau.prims.structure import full as full
 from flambeau.prims.structure import iota as iota
@@ -85,3 +88,5 @@ from flambeau.prims.structure import permute as permute
 from flambeau.prims.structure import reshape as reshape
 from flambeau.prims.structure import select_index as select_index
 from flambeau.prims.structure import slice_ as slice_
+from flambeau.prims.structure import window as window
+from flambeau.prims.structure import window_count as window_count

@@ -15,6 +15,7 @@ from flambeau.prims import structure as s
 from flambeau.prims.declare import prim, require
 from flambeau.prims.reduction import reduce
 
+MOST_SHIFTS = 32  # windows up to this length are folded as a sum of shifted arrays
 MODES = {"set": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -117,6 +118,48 @@ def _as_strided_derivative(g: Node, out: Node, x: Node, shape: Any, strides: Any
     return (scatter(zeros, s.reshape(g, shape=(product(shape),)), positions, mode="add"),)
 
 
+def _summed_shifts(g: Node, axis: int, n: Dim, size: int, step: int, dilation: int) -> Node:
+    total: Node | None = None
+    for k in range(size):
+        part = s.slice_(g, **s.select_index(len(g.shape) - 1, k, 1, 1, g.shape))
+        part = s.reshape(part, shape=g.shape[:-1])
+        rank = len(part.shape)
+        end = k * dilation + (part.shape[axis] - 1) * step + 1
+        part = s.pad(
+            part,
+            low=tuple(k * dilation if i == axis else 0 for i in range(rank)),
+            high=tuple(n - end if i == axis else 0 for i in range(rank)),
+            interior=tuple(step - 1 if i == axis else 0 for i in range(rank)),
+            value=0.0 if g.dtype.is_floating_point else 0,
+        )
+        total = part if total is None else p.add(total, part)
+    return s.constant(0, (*g.shape[:axis], n, *g.shape[axis + 1 : -1]), g.dtype) if total is None else total
+
+
+def fold_windows(g: Node, axis: int, n: Dim, size: Dim, step: int, dilation: int) -> Node:
+    """Add windows (as ``window`` makes them) back into an axis of ``n`` elements: the transpose of ``window``.
+
+    A short window is a sum of shifted arrays, which fuses; a long one is scattered.
+    """
+    if isinstance(size, int) and size <= MOST_SHIFTS:
+        return _summed_shifts(g, axis, n, size, step, dilation)
+    rank = len(g.shape)
+    order = (axis, rank - 1, *(i for i in range(rank - 1) if i != axis))
+    g = s.permute(g, axes=order)
+    line = g.shape[:2]
+    starts = p.mul(s.iota(shape=line, axis=0, dtype=dtypes.int64), s.full(shape=line, value=step, dtype=dtypes.int64))
+    inside = p.mul(s.iota(shape=line, axis=1, dtype=dtypes.int64), s.full(shape=line, value=dilation, dtype=dtypes.int64))
+    total = scatter(s.constant(0, (n, *g.shape[2:]), g.dtype), g, p.add(starts, inside), mode="add")
+    return s.permute(total, axes=tuple(0 if i == axis else i + (i < axis) for i in range(rank - 1)))
+
+
+def _diagonal_derivative(g: Node, out: Node, x: Node) -> tuple[Node | None, ...]:
+    rank = len(x.shape)
+    rows, columns = (s.iota(shape=x.shape, axis=rank - 2 + i, dtype=dtypes.int64) for i in range(2))
+    spread = s.expand(s.reshape(g, shape=(*g.shape, 1)), shape=x.shape)
+    return (p.where(p.eq(rows, columns), spread, p.number(0, spread)),)
+
+
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=lambda i: axes[i]))
 
@@ -128,3 +171,7 @@ s.slice_.derivative = _slice_derivative
 s.pad.derivative = _pad_derivative
 s.cat.derivative = _cat_derivative
 s.as_strided.derivative = _as_strided_derivative
+s.diagonal.derivative = _diagonal_derivative
+s.window.derivative = lambda g, out, x, axis, size, step, dilation: (
+    fold_windows(g, axis, x.shape[axis], size, step, dilation),
+)

@@ -128,6 +128,40 @@ def _as_strided_reference(x: Any, shape: Any, strides: Any, offset: Any) -> Any:
 as_strided = prim("as_strided", "view", _as_strided_rule, _as_strided_reference, "element (i, j, ...) is x[offset + i*s0 + j*s1 + ...]")
 
 
+def window_count(n: Dim, size: Dim, step: Dim, dilation: Dim) -> Dim:
+    """How many windows of ``size`` elements, ``dilation`` apart, begin every ``step`` elements of ``n``."""
+    return (n - (size - 1) * dilation - 1) // step + 1
+
+
+def _window_rule(x: Aval, axis: int, size: Dim, step: int, dilation: int) -> Aval:
+    require(0 <= axis < len(x.shape) and step > 0 and dilation > 0, "window", f"axis {axis}, step {step}, dilation {dilation} of {x}")
+    count = window_count(x.shape[axis], size, step, dilation)
+    return Aval((*x.shape[:axis], count, *x.shape[axis + 1 :], size), x.dtype)
+
+
+def _window_reference(x: Any, axis: int, size: Any, step: int, dilation: int) -> Any:
+    count = window_count(x.shape[axis], size, step, dilation)
+    places = step * np.arange(count)[:, None] + dilation * np.arange(size)[None, :]  # type: ignore[arg-type]
+    return np.moveaxis(np.take(x, places, axis=axis), axis + 1, -1)
+
+
+window = prim(
+    "window", "view", _window_rule, _window_reference,
+    "sliding windows in a new last axis: element (..., w, ..., k) is x[..., w * step + k * dilation, ...]",
+)  # fmt: skip
+
+
+def _diagonal_rule(x: Aval) -> Aval:
+    require(len(x.shape) >= 2 and x.shape[-1] == x.shape[-2], "diagonal", f"needs square matrices, got {x}")
+    return Aval(x.shape[:-1], x.dtype)
+
+
+diagonal = prim(
+    "diagonal", "view", _diagonal_rule, lambda x: np.diagonal(x, axis1=-2, axis2=-1),
+    "the main diagonals of square matrices: element (..., i) is x[..., i, i]",
+)  # fmt: skip
+
+
 def select_index(axis: int, start: Dim, size: Dim, step: int, shape: Shape) -> dict[str, Any]:
     """Attributes of a ``slice`` that cuts one axis only."""
     rank = len(shape)
