@@ -1,20 +1,16 @@
-"""What every test shares: the repository root and fixed random seeds."""
+"""What every test shares: a disk cache of the tests' own and fixed random seeds."""
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture
-def repository_root() -> Path:
-    """The folder that holds pyproject.toml."""
-    return ROOT
+# Set before flambeau is imported, which reads it once; kept between runs, as recompiling every kernel would be most of a run.
+os.environ.setdefault("FLAMBEAU_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".pytest_cache" / "objects"))
 
 
 @pytest.fixture(autouse=True)
