@@ -71,8 +71,8 @@ os.register_at_fork(after_in_child=_forget_lock)
 
 
 @cache
-def _toolchain(code_key: tuple[int, ...]) -> tuple[object, ...]:
-    return (_FORMAT, llvm_driver.llvm_version(), llvm_driver.target_key(), code_key)
+def _toolchain(code_key: tuple[int, ...]) -> str:
+    return disk_cache.key(_FORMAT, llvm_driver.llvm_version(), llvm_driver.target_key(), code_key)
 
 
 def get_kernels(texts: Sequence[KernelText]) -> list[Kernel]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from flambeau.runtime import thread_pool
 from flambeau.runtime.allocator import out_of_memory
-from flambeau.runtime.thread_pool import pool, report_missing_threads
 
 __all__ = ["INDEX_OUT_OF_RANGE", "KernelError", "TaskArray", "run_tasks"]
 
@@ -73,14 +73,15 @@ class TaskArray:
         self._tasks.append((function, start, chunks, wave))
         return start
 
-    def seal(self) -> None:
-        """Fix the memory, so that addresses in it hold from now on; the first run does it."""
+    def seal(self) -> int:
+        """Fix the memory, so that addresses in it hold from now on, and give its own; the first run does it."""
         if self.address:
-            return
+            return self.address
         tasks_start = len(self.slots)
         self.slots.extend([0] * (_TASK_WORDS * len(self._tasks)))
         self.slots[_COUNT] = len(self._tasks)
         self._point(tasks_start)
+        return self.address
 
     def _point(self, tasks_start: int) -> None:
         slots = self.slots
@@ -132,17 +133,16 @@ def run_tasks(tasks: TaskArray, release_gil: bool = False) -> None:
     Raises `KernelError` when a kernel reported one (all tasks have run then), and RuntimeError when there is no memory for
     scratch (none has run).
     """
-    if not tasks.address:
-        tasks.seal()
-    native = pool()
-    status = native.run_program_released(tasks.address) if release_gil else native.run_program_held(tasks.address)
+    native = thread_pool.loaded or thread_pool.load()
+    address = tasks.address or tasks.seal()
+    status = native.run_program_released(address) if release_gil else native.run_program_held(address)
     if status:
         _report(tasks, status)
 
 
 def _report(tasks: TaskArray, status: int) -> None:
     if status & 2:
-        report_missing_threads()
+        thread_pool.report_missing_threads()
     if status & 1:
         raise out_of_memory(tasks.slots[_SCRATCH])
     if status & 4:

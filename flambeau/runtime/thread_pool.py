@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from flambeau.core import events
 from flambeau.core.config import config
 
-__all__ = ["MAX_THREADS", "POOL_TEXT", "Pool", "get_num_threads", "pool", "set_loader", "set_num_threads"]
+__all__ = ["MAX_THREADS", "POOL_TEXT", "Pool", "get_num_threads", "load", "set_loader", "set_num_threads"]
 
 MAX_THREADS = 256
 
@@ -467,7 +467,10 @@ define void @pool_forget_threads() {
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The native functions of the pool. Those in `held` keep the GIL, those in `released` let it go while they run."""
+    """The native functions of the pool; `run_program_held` keeps the GIL, `run_program_released` lets it go meanwhile.
+
+    Native code calls ``i64 pool_run(ptr tasks, i64 count, i64 scratch_bytes)`` at `run_address`; what it returns is in `POOL_TEXT`.
+    """
 
     run_address: int
     run_program_held: Callable[[int], int]
@@ -478,7 +481,7 @@ class Pool:
 
 
 _loader: Callable[[str], Mapping[str, int]] | None = None
-_pool: Pool | None = None
+loaded: Pool | None = None
 _threads = config.threads
 _lock = threading.Lock()
 
@@ -489,31 +492,28 @@ def set_loader(loader: Callable[[str], Mapping[str, int]]) -> None:
     _loader = loader
 
 
-def pool() -> Pool:
-    """The pool of this process, loaded at the first call."""
-    global _pool
-    if _pool is None:
-        with _lock:
-            if _pool is None:
-                _pool = _load()
-    return _pool
+def load() -> Pool:
+    """The pool of this process, loaded at the first call; from then on it is also in `loaded`."""
+    global loaded
+    with _lock:
+        if loaded is None:
+            if _loader is None:
+                raise RuntimeError("the thread pool has no loader; import flambeau.compile.kernel_cache before running kernels.")
+            loaded = _bind(_loader(POOL_TEXT))
+            loaded.set_threads(_threads)
+        return loaded
 
 
-def _load() -> Pool:
-    if _loader is None:
-        raise RuntimeError("the thread pool has no loader; import flambeau.compile.kernel_cache before running kernels.")
-    symbols = _loader(POOL_TEXT)
-    address = symbols["pool_run_program"]
-    loaded = Pool(
+def _bind(symbols: Mapping[str, int]) -> Pool:
+    run_program = symbols["pool_run_program"]
+    return Pool(
         run_address=symbols["pool_run"],
-        run_program_held=ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address),
-        run_program_released=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address),
+        run_program_held=ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(run_program),
+        run_program_released=ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(run_program),
         set_threads=ctypes.CFUNCTYPE(None, ctypes.c_int64)(symbols["pool_set_threads"]),
         get_threads=ctypes.CFUNCTYPE(ctypes.c_int64)(symbols["pool_get_threads"]),
         forget_threads=ctypes.PYFUNCTYPE(None)(symbols["pool_forget_threads"]),
     )
-    loaded.set_threads(_threads)
-    return loaded
 
 
 def get_num_threads() -> int:
@@ -530,14 +530,14 @@ def set_num_threads(threads: int) -> None:
     if not 1 <= threads <= MAX_THREADS:
         raise RuntimeError(f"set_num_threads: expected a positive number of threads, at most {MAX_THREADS}, got {threads}")
     _threads = threads
-    if _pool is not None:
-        _pool.set_threads(threads)
+    if loaded is not None:
+        loaded.set_threads(threads)
 
 
 def report_missing_threads() -> None:
     """Tell that the system gave fewer threads than wanted; the pool goes on with those it has."""
     global _threads
-    wanted, _threads = _threads, pool().get_threads()
+    wanted, _threads = _threads, load().get_threads()
     events.emit("threads", wanted=wanted, got=_threads)
     warnings.warn(f"flambeau wanted {wanted} threads and the system gave {_threads}; it goes on with these. "
                   "Raise the limit on processes (ulimit -u) or set FLAMBEAU_NUM_THREADS lower.", RuntimeWarning, stacklevel=3)
@@ -546,8 +546,8 @@ def report_missing_threads() -> None:
 def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.Lock()
-    if _pool is not None:
-        _pool.forget_threads()
+    if loaded is not None:
+        loaded.forget_threads()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

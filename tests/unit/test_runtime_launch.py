@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,7 +13,9 @@ import time
 import numpy as np
 import pytest
 
+from flambeau.compile import llvm_driver
 from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.runtime import object_loader, thread_pool
 from flambeau.runtime.launch import INDEX_OUT_OF_RANGE, KernelError, TaskArray, run_tasks
 from flambeau.runtime.thread_pool import get_num_threads, set_num_threads
 from tests.kernel_texts import ADD_STEP, FAILING, SCRATCH, SLEEP
@@ -247,3 +250,26 @@ except KeyboardInterrupt:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out.strip(), err) == (0, "interrupted", "")
+
+
+def test_fewer_threads_than_wanted_are_told_and_used(add_step, threads, monkeypatch):
+    refused = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *arguments: 11)
+    image = object_loader.link(llvm_driver.compile_modules([thread_pool.POOL_TEXT])[0])
+    symbols = object_loader.load([image], {"pthread_create": ctypes.cast(refused, ctypes.c_void_p).value or 0})[0]
+    monkeypatch.setattr(thread_pool, "loaded", None)
+    monkeypatch.setattr(thread_pool, "_loader", lambda text: symbols)
+    threads(3)
+    x = np.zeros(9, dtype=np.int64)
+    tasks = TaskArray()
+    tasks.add(add_step, [0, 1, x.ctypes.data, 1], chunks=9, wave=0)
+    with pytest.warns(RuntimeWarning, match="wanted 3 threads and the system gave 1"):
+        run_tasks(tasks)
+    run_tasks(tasks)
+    assert (x == 2).all() and get_num_threads() == 1
+
+
+def test_the_pool_says_when_nothing_can_load_it(monkeypatch):
+    monkeypatch.setattr(thread_pool, "loaded", None)
+    monkeypatch.setattr(thread_pool, "_loader", None)
+    with pytest.raises(RuntimeError, match="import flambeau.compile.kernel_cache"):
+        run_tasks(TaskArray())
