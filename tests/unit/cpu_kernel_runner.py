@@ -6,31 +6,19 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from flambeau.codegen.cpu.emitter import DEFAULT_FEATURES, Emitter, Value
 from flambeau.codegen.cpu.pointwise import emit_pointwise
+from flambeau.compile.kernel_cache import KernelText, get_kernel
 from flambeau.core import dtypes
 from flambeau.core.cpu import cpu_features
 from flambeau.core.dtypes import dtype
 
 FEATURES = DEFAULT_FEATURES & cpu_features()
 LONGEST = 32  # lengths are multiples of the widest vector
-_kept: list[object] = []
 
 Body = Callable[[Emitter, Sequence[Value]], Value]
-
-
-@lru_cache
-def _target() -> tuple[llvm.TargetMachine, llvm.LLJIT]:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True)
-    return machine, llvm.create_lljit_compiler(
-        target.create_target_machine(features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True)
-    )
 
 
 def load_element(e: Emitter, pointer: Value, element: dtype, width: int) -> Value:
@@ -66,18 +54,14 @@ def kernel_text(body: Body, inputs: Sequence[dtype], output: dtype, width: int, 
     e.loop(e.const(0, "i64"), length, width, [], step)
     e.emit("ret void")
     e.end()
-    return e.module('nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"')
+    return e.module('nounwind "prefer-vector-width"="512"')
 
 
 def compile_kernel(text: str) -> Callable[[Sequence[np.ndarray], int], None]:
     """Machine code of the module: a function of the arrays (inputs, then output) and their length."""
-    machine, jit = _target()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
-    library = builder.export_symbol("kernel").link(jit, f"kernel{len(_kept)}")
-    _kept.append(library)
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(library["kernel"])
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
+        get_kernel(KernelText(text, "kernel")).address
+    )
 
     def run(arrays: Sequence[np.ndarray], length: int) -> None:
         slots = (ctypes.c_int64 * (2 + len(arrays)))(0, length, *(a.ctypes.data for a in arrays))

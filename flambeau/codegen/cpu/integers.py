@@ -17,9 +17,10 @@ def truncdiv(e: Emitter, operand: dtype, a: Value, b: Value) -> Value:
 
 
 def remainder(e: Emitter, operand: dtype, a: Value, b: Value) -> Value:
-    """What truncdiv leaves, with the sign of ``a``; ``a`` itself for a zero divisor."""
-    quotient = Lanes(e, truncdiv(e, operand, a, b))
-    return (Lanes(e, a) - quotient * Lanes(e, b)).value
+    """What truncdiv leaves, with the sign of ``a``; 0 for a zero divisor."""
+    x, y = Lanes(e, a), Lanes(e, b)
+    rest = x - Lanes(e, truncdiv(e, operand, a, b)) * y
+    return select(y.equals(0), 0, rest).value
 
 
 def _quotient(x: Lanes, y: Lanes, operand: dtype) -> Lanes:

@@ -7,6 +7,7 @@ highest power first.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flambeau.codegen.cpu.emitter import Value
@@ -58,7 +59,7 @@ LOG = {
     ),
 }  # fmt: skip
 SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
-# where the results have overflowed to infinity or vanished to zero
+# where the results have vanished to zero and overflowed to infinity
 EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 EXP2_RANGE = {"float": (-151.0, 129.0), "double": (-1076.0, 1025.0)}
 EXPM1_RANGE = {"float": (-18.0, 89.0), "double": (-38.0, 710.0)}
@@ -111,25 +112,34 @@ def reduce_exp(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     return fma(n, -low, fma(n, -high, x)), n, shifted
 
 
+def expm1_near_zero(r: Lanes, coefficients: Mapping[str, Sequence[float]]) -> Lanes:
+    """exp(r) - 1 for |r| <= ln(2) / 2."""
+    return fma(polynomial(r, coefficients[r.kind]), r * r, r)
+
+
 def exp(x: Lanes) -> Lanes:
     """At most 1.1 units in the last place; denormal results are right, exp(-inf) is 0."""
     lowest, highest = EXP_RANGE[x.kind]
-    r, n, shifted = reduce_exp(x.at_least(lowest).at_most(highest))
-    return scale(fma(polynomial(r, EXP[x.kind]), r * r, r) + 1.0, n, shifted)
+    # Not left to underflow, which takes the processor over a hundred cycles: masked softmaxes are full of exp(-inf).
+    vanishes = x < lowest
+    r, n, shifted = reduce_exp(select(vanishes, 0.0, x).at_most(highest))
+    return select(vanishes, 0.0, scale(expm1_near_zero(r, EXP) + 1.0, n, shifted))
 
 
 def exp2(x: Lanes) -> Lanes:
+    """At most 1.1 units in the last place; denormal results are right."""
     lowest, highest = EXP2_RANGE[x.kind]
-    x = x.at_least(lowest).at_most(highest)
+    vanishes = x < lowest
+    x = select(vanishes, 0.0, x).at_most(highest)
     n, shifted = nearest_integer(x, 1.0)
     r = x - n
-    return scale(fma(polynomial(r, EXP2[x.kind]), r, 1.0), n, shifted)
+    return select(vanishes, 0.0, scale(fma(polynomial(r, EXP2[x.kind]), r, 1.0), n, shifted))
 
 
 def expm1(x: Lanes) -> Lanes:
     lowest, highest = EXPM1_RANGE[x.kind]
     r, _, shifted = reduce_exp(x.at_least(lowest).at_most(highest))
-    p = fma(polynomial(r, EXPM1[x.kind]), r * r, r)
+    p = expm1_near_zero(r, EXPM1)
     half = power_of_two(shifted, x.kind, -1)  # 2^n itself overflows before the result does
     result = fma(half, p, half - 0.5) * 2.0
     # Keeps -0 and denormals, of which a half has lost a bit.
@@ -159,7 +169,7 @@ def tanh(x: Lanes) -> Lanes:
     """An odd polynomial near zero, else 1 - 2 / (1 + exp(2|x|)); at most 2 units in the last place."""
     a = x.absolute()
     r, _, shifted = reduce_exp(a.at_most(TANH_IS_ONE[x.kind]) * 2.0)
-    p = fma(polynomial(r, EXP[x.kind]), r * r, r)
+    p = expm1_near_zero(r, EXP)
     s = power_of_two(shifted, x.kind)
     square = a * a
     inner = fma(polynomial(square, TANH[x.kind]), square * a, a)
@@ -169,7 +179,7 @@ def tanh(x: Lanes) -> Lanes:
 def half_exp(a: Lanes) -> Lanes:
     """exp(a) / 2 for a >= 0, which overflows only where cosh does."""
     r, n, shifted = reduce_exp(a.at_most(EXP_RANGE[a.kind][1] + 1.0))
-    return scale(fma(polynomial(r, EXP[a.kind]), r * r, r) + 1.0, n - 1.0, shifted - 1)
+    return scale(expm1_near_zero(r, EXP) + 1.0, n - 1.0, shifted - 1)
 
 
 def sinh(x: Lanes) -> Lanes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from flambeau.codegen.cpu.lanes import Lanes, call_library, fma, polynomial, select
-from flambeau.codegen.cpu.math_exponential import EXP, log, power_of_two, reduce_exp, scale
+from flambeau.codegen.cpu.math_exponential import EXP, exp, expm1_near_zero, log, power_of_two, reduce_exp, scale
 from flambeau.codegen.cpu.math_trigonometric import tan
 
 # erf(x) / x - 1 in x^2 for |x| <= 1; errors 2^-29.6 and 2^-62.7
@@ -80,14 +80,15 @@ def erf(x: Lanes) -> Lanes:
     a = x.absolute()
     inner = fma(polynomial(a * a, ERF_INNER[x.kind]), a, a)
     r, _, shifted = reduce_exp(polynomial(a.at_most(ERF_IS_ONE[x.kind]), ERF_OUTER[x.kind]))
-    p = fma(polynomial(r, EXP[x.kind]), r * r, r)
+    p = expm1_near_zero(r, EXP)
     s = power_of_two(shifted, x.kind)
     return select(a < 1.0, inner, fma(-s, p, 1.0 - s)).with_sign_of(x)
 
 
 def erfc(x: Lanes) -> Lanes:
-    """exp(-a^2) R((a - k) / (a + k)) / (1 + 2 a) for a = |x|, and 2 less that for negative x."""
-    a = x.absolute().at_most(ERFC_IS_ZERO[x.kind])
+    """1 - erf(x) near zero; exp(-a^2) R((a - k) / (a + k)) / (1 + 2 a) for a = |x|, and 2 less that below -1/2."""
+    vanishes = x > ERFC_IS_ZERO[x.kind]
+    a = select(vanishes, 0.0, x.absolute().at_most(ERFC_IS_ZERO[x.kind]))
     centre = ERFC_CENTRE[x.kind]
     ratio = polynomial((a - centre) / (a + centre), ERFC[x.kind]) / fma(a, 2.0, 1.0)
     square = a * a
@@ -95,10 +96,10 @@ def erfc(x: Lanes) -> Lanes:
     low = a - high
     lost = fma(low, low, fma(high + high, low, high * high - square))  # a^2 = square + lost
     r, n, shifted = reduce_exp(-square)
-    r = r - lost
-    power = fma(polynomial(r, EXP[x.kind]), r * r, r) + 1.0
-    tail = scale(power * ratio, n, shifted)
-    return select(x < 0.0, 2.0 - tail, tail)
+    tail = scale((expm1_near_zero(r - lost, EXP) + 1.0) * ratio, n, shifted)
+    outer = select(vanishes, 0.0, select(x < 0.0, 2.0 - tail, tail))
+    inner = 1.0 - fma(polynomial(x * x, ERF_INNER[x.kind]), x, x)
+    return select(x.absolute() < 0.5, inner, outer)
 
 
 def erfinv(x: Lanes) -> Lanes:
@@ -110,9 +111,7 @@ def erfinv(x: Lanes) -> Lanes:
     y = select(w < 5.0, inner, outer) * a
     if x.kind == "double":
         residual = select(a < 0.5, erf(y) - a, (1.0 - a) - erfc(y))
-        power, n, shifted = reduce_exp(-(y * y))
-        slope = scale(fma(polynomial(power, EXP[x.kind]), power * power, power) + 1.0, n, shifted)
-        newton = residual / (slope * (2.0 / math.sqrt(math.pi)))
+        newton = residual / (exp(-(y * y)) * (2.0 / math.sqrt(math.pi)))
         y = y - newton / fma(y, newton, 1.0)
     return select(a.equals(1.0), math.inf, y).with_sign_of(x)
 
