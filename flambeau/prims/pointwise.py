@@ -118,6 +118,8 @@ trunc = _float_unary("trunc", np.trunc, "x without its fraction")
 round_ = _float_unary("round", np.rint, "nearest integer, halves to even")
 isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
+detach = prim("detach", "pointwise", same, lambda x: x, "x, taken as a constant by differentiation")
+
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
 sub = _unary("sub", np.subtract, "x - y; integers wrap")
 mul = _unary("mul", np.multiply, "x * y; integers wrap, and of bools")
@@ -170,6 +172,8 @@ def _cast_reference(x: Any, to: dtype) -> Any:
 
 cast = prim("cast", "pointwise", lambda x, to: Aval(x.shape, to), _cast_reference, "convert, rounding to nearest even")
 bitcast = prim("bitcast", "pointwise", lambda x, to: Aval(x.shape, to), lambda x, to: x.view(to.numpy), "the same bits as another type of the same width")  # fmt: skip
+
+copy = prim("copy", "pointwise", lambda x, index=0: Aval(x.shape, x.dtype), lambda x, index=0: x.copy(), "the same value in memory of its own; ``index`` tells copies apart")
 
 
 def number(value: float | int | bool, like: Node) -> Node:
@@ -241,4 +245,6 @@ maximum.derivative = lambda g, out, x, y: _extremum_derivative(g, out, x, y, lt)
 minimum.derivative = lambda g, out, x, y: _extremum_derivative(g, out, x, y, lambda a, b: lt(b, a))  # type: ignore[arg-type]
 copysign.derivative = lambda g, out, x, y: (mul(g, mul(sign(x), copysign(number(1, x), y))), number(0, x))
 where.derivative = lambda g, out, c, x, y: (None, where(c, g, number(0, g)), where(c, number(0, g), g))
+copy.derivative = lambda g, out, x, index=0: (g,)
 cast.derivative = lambda g, out, x, to: (cast(g, to=x.dtype) if x.dtype.is_floating_point else None,)
+detach.derivative = lambda g, out, x: (None,)
