@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Atom, Dim, atoms_of
+from flambeau.core.symbolic import Atom, Dim, atoms_of, axis, loaded, substitute
 from flambeau.ir.node import Node, toposort
 
 
@@ -260,8 +260,34 @@ def symbols_in(kernel_parts: Iterable[Dim]) -> list[str]:
     return sorted(names)
 
 
+def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel:
+    """The kernel with size symbols replaced everywhere; its axes keep their names and get the new sizes."""
+    sizes = dict(replacements)
+    outer = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.outer)
+    inner = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.inner)
+    for a in (*outer, *inner):
+        sizes[a.name] = axis(a.name, a.size)
+    known: dict[Node, Node] = {}
+
+    def dim(value: Dim) -> Dim:
+        for a in atoms_of(value):
+            if a.kind == "loaded" and a.name not in sizes:
+                node = known[a.payload]  # type: ignore[index]
+                sizes[a.name] = loaded(a.name, node.attributes.get("size", 1), node)
+        return substitute(value, sizes)
+
+    for node in kernel.nodes():
+        attributes = {key: dim(v) if key in INDEX_ATTRIBUTES else v for key, v in node.attributes.items()} if isinstance(
+            node.op, KernelOperation) else dict(node.attributes)  # fmt: skip
+        known[node] = Node(node.op, tuple(known[s] for s in node.sources), **attributes)
+    stores = tuple(
+        Store(s.buffer, dim(s.index), known[s.value], s.mode, None if s.valid is None else known[s.valid]) for s in kernel.stores
+    )
+    return Kernel(outer, inner, kernel.vector, kernel.buffers, kernel.sizes, kernel.scalars, stores)
+
+
 __all__ = [
     "ARGREDUCE", "CHECK", "INDEX", "INSIDE", "LOAD", "REDUCE", "RESULT", "SCALAR", "BufferParameter", "Kernel", "KernelAxis", "KernelOperation",
     "Store", "as_python", "axes_in", "free_axes", "index_dims", "index_value", "inside", "kernel_toposort", "load", "loaded_nodes", "operands",
-    "scalar", "symbols_in", "toposort", "verify",
+    "scalar", "substitute_kernel", "symbols_in", "toposort", "verify",
 ]  # fmt: skip

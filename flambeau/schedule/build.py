@@ -1,0 +1,165 @@
+"""Builds kernels from groups: lowers, merges axes, lowers again on the merged ones, and names everything canonically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute, symbol
+from flambeau.ir import kernel as k
+from flambeau.ir.node import Node
+from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
+from flambeau.schedule.grouping import Group
+from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A kernel with the program's buffers, scalars and sizes that its parameters stand for."""
+
+    kernel: k.Kernel
+    buffers: tuple[int, ...]
+    scalars: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A member that must be stored: ``buffer`` in row-major order, or with ``strides``."""
+
+    node: Node
+    buffer: int
+    dtype: dtype
+    strides: tuple[Dim, ...] | None = None
+
+
+class KernelBuilder:
+    """Builds the kernel of one group."""
+
+    def __init__(self, group: Group, targets: Sequence[Target], reader: Reader, buffer_types: Sequence[dtype], scalar_types: Sequence[dtype]) -> None:
+        self.group = group
+        self.targets = targets
+        self.reader = reader
+        self.buffer_types = buffer_types
+        self.scalar_types = scalar_types
+
+    def build(self) -> BuiltKernel:
+        outer, inner, replaced, vector = self._choose_axes()
+        lowerer, stores = self._lower(replaced, tuple(name for name, _ in inner))
+        return self._finish(lowerer, stores, outer, inner, vector)
+
+    def _lower(self, replaced: dict[str, Dim], inner_names: tuple[str, ...]) -> tuple[Lowerer, list[k.Store]]:
+        lowerer = Lowerer(self.group, self.reader, replaced)
+        lowerer.inner_names = inner_names
+        if self.group.kind == "scatter":
+            (target,) = self.targets
+            lowerer.scattered = target.node
+            value, index = scatter_value(lowerer, target.node)
+            slot = lowerer.parameters.slot(target.buffer, write=True)
+            lowerer.parameters.read.add(target.buffer)
+            return lowerer, [k.Store(slot, index, value, target.node.attributes["mode"])]
+        for node in reversed(self.group.members):
+            lowerer.member(node)
+        stores: list[k.Store] = []
+        for target in self.targets:
+            node = target.node
+            at = lowerer.at(self.group.members[node])
+            index = linear_index(at, target.strides or contiguous_strides(node.shape))
+            lowerer.indices.append(index)
+            slot = lowerer.parameters.slot(target.buffer, write=True)
+            stores.append(k.Store(slot, index, lowerer.member(node)))
+        return lowerer, stores
+
+    # -- axes -------------------------------------------------------------------------------------------
+    def _choose_axes(self) -> tuple[Axes, Axes, dict[str, Dim], str]:
+        group = self.group
+        if group.kind == "matmul":
+            return self._matmul_axes()
+        lowerer, stores = self._lower({}, group.inner)
+        indices = [s.index for s in stores] + lowerer.indices
+        outer = [(n, s) for n, s in group.axes if n not in group.inner]
+        inner = [(n, s) for n, s in group.axes if n in group.inner]
+        if group.kind == "scatter":
+            return self._scatter_axes(outer, indices)
+        outer, outer_map = merge_axes(order_axes(outer, indices), indices, "a")
+        inner, inner_map = merge_axes(order_axes(inner, indices), indices, "r")
+        replaced = {**outer_map, **inner_map}
+        vector = self._vector(outer, inner, [substitute(i, replaced) for i in indices])
+        return outer, inner, replaced, vector
+
+    def _vector(self, outer: Axes, inner: Axes, indices: Sequence[Dim]) -> str:
+        if not inner:
+            return outer[-1][0] if outer else ""
+        if not outer:
+            return inner[-1][0]
+        sizes = dict(outer + inner)
+        return inner[-1][0] if prefer_rows(inner[-1][0], outer[-1][0], sizes, indices) else outer[-1][0]
+
+    def _scatter_axes(self, axes: Axes, indices: Sequence[Dim]) -> tuple[Axes, Axes, dict[str, Dim], str]:
+        """Index axes stay in order (their writes may meet); the others come last and may be divided."""
+        (target,) = self.targets
+        at = self.group.members[target.node]
+        count = len(target.node.sources[2].shape)
+        serial_names = {str(i) for i in at[:count]}
+        serial, serial_map = merge_axes([a for a in axes if a[0] in serial_names], indices, "s")
+        free, free_map = merge_axes([a for a in axes if a[0] not in serial_names], indices, "a")
+        chosen = serial + free
+        return chosen, [], {**serial_map, **free_map}, chosen[-1][0] if chosen else ""
+
+    def _matmul_axes(self) -> tuple[Axes, Axes, dict[str, Dim], str]:
+        """Exactly (batch, row, column), whatever the axes of the group were."""
+        core = self.group.core
+        assert core is not None
+        at, shape = self.group.members[core], core.shape
+        batch_shape = shape[:-2]
+        names = {"b": product(batch_shape), "m": shape[-2], "n": shape[-1]}
+        replaced: dict[str, Dim] = {}
+        batch = axis("b", names["b"]) if not is_constant(names["b"], 1) else 0
+        running: Dim = 1
+        for coordinate, size in zip(reversed(at[:-2]), reversed(batch_shape), strict=True):
+            if not is_constant(coordinate, 0):
+                part = batch // running
+                replaced[str(coordinate)] = part if is_constant(running * size - names["b"], 0) else part % size
+            running = running * size
+        for coordinate, name in zip(at[-2:], ("m", "n"), strict=True):
+            if not is_constant(coordinate, 0):
+                replaced[str(coordinate)] = axis(name, names[name])
+        return list(names.items()), [], replaced, "n"
+
+    # -- naming -----------------------------------------------------------------------------------------
+    def _finish(self, lowerer: Lowerer, stores: list[k.Store], outer: Axes, inner: Axes, vector: str) -> BuiltKernel:
+        parameters = lowerer.parameters
+        accesses = [
+            k.BufferParameter(
+                self.buffer_types[b],
+                "update" if b in parameters.written and b in parameters.read else "write" if b in parameters.written else "read",
+            )
+            for b in parameters.buffers
+        ]
+        scalars = tuple(self.scalar_types[s] for s in parameters.scalars)
+        serial = self.group.kind == "scatter"
+        kernel = k.Kernel(
+            outer=tuple(k.KernelAxis(n, s, not (serial and n.startswith("s"))) for n, s in outer),
+            inner=tuple(k.KernelAxis(n, s) for n, s in inner),
+            vector=vector, buffers=tuple(accesses), sizes=(), scalars=scalars, stores=tuple(stores),
+        )  # fmt: skip
+        kernel, sizes = canonical_sizes(kernel)
+        return BuiltKernel(kernel, tuple(parameters.buffers), tuple(parameters.scalars), sizes)
+
+
+def canonical_sizes(kernel: k.Kernel) -> tuple[k.Kernel, tuple[Dim, ...]]:
+    """Rename the size symbols to n0, n1, ... so that equal kernels of different programs are one; returns the values."""
+    dims: list[Dim] = [a.size for a in (*kernel.outer, *kernel.inner)] + [s.index for s in kernel.stores]
+    for node in kernel.nodes():
+        dims += k.index_dims(node)
+    names = k.symbols_in(dims)
+    renaming: dict[str, Dim] = {name: symbol(f"n{i}") for i, name in enumerate(names)}
+    if all(name == str(new) for name, new in renaming.items()):
+        return _with_sizes(kernel, tuple(names)), tuple(symbol(n) for n in names)
+    renamed = k.substitute_kernel(kernel, renaming)
+    return _with_sizes(renamed, tuple(f"n{i}" for i in range(len(names)))), tuple(symbol(n) for n in names)
+
+
+def _with_sizes(kernel: k.Kernel, names: tuple[str, ...]) -> k.Kernel:
+    return k.Kernel(kernel.outer, kernel.inner, kernel.vector, kernel.buffers, names, kernel.scalars, kernel.stores)
