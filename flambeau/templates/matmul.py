@@ -10,7 +10,7 @@ from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_block import emit_block, emit_entry
 from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b, narrow
-from flambeau.templates.matmul_plan import MatmulPlan, Pitches, plan_blocks, tile_shape
+from flambeau.templates.matmul_plan import MatmulPlan, plan_blocks, tile_shape
 from flambeau.templates.matmul_tile import SLOTS, Context, Epilogue, Prologue, TileShape, emit_finish, emit_tile
 
 __all__ = ["SLOTS", "Context", "Epilogue", "MatmulKernel", "MatmulPlan", "MatmulSpec", "Prologue", "StoreEpilogue", "matmul_kernel"]
@@ -79,7 +79,8 @@ class MatmulKernel:
     text: str
     spec: MatmulSpec
     shape: TileShape
-    pitches: Pitches
+    a: Operand
+    b: Operand
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ class MatmulKernel:
 
     def plan(self, batch: int, m: int, n: int, k: int) -> MatmulPlan:
         """How ``batch`` products of (m, k) with (k, n) are cut: a pure function of the sizes."""
-        return plan_blocks(self.shape, self.pitches, batch, m, n, k)
+        return plan_blocks(self.shape, self.a, self.b, batch, m, n, k)
 
     def chunks(self, batch: int, m: int, n: int, k: int) -> int:
         return self.plan(batch, m, n, k).chunks
@@ -114,16 +115,15 @@ def matmul_kernel(
     """
     a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
     kind = spec.compute.llvm
-    shape = tile_shape(spec.vector_bits // (8 * spec.compute.itemsize), spec.features, spec.compute.itemsize)
-    pitches = Pitches.choose(shape, spec.compute.itemsize, a)
+    shape = tile_shape(spec.vector_bits // (8 * spec.compute.itemsize), spec.compute.itemsize)
     fused = "fma" in spec.features
     e = Emitter()
     for height in shape.heights:
         emit_tile(e, shape, kind, height, spec.a_layout == "row", fused)
     emit_finish(e, shape, kind, epilogue or StoreEpilogue(spec.compute), spec.extra_slots)
-    emit_pack_a(e, a, shape, kind, pitches.row_pitch, spec.extra_slots)
+    emit_pack_a(e, a, shape, kind, spec.extra_slots)
     emit_pack_b(e, b, shape, kind, spec.extra_slots)
-    emit_block(e, a, b, shape, kind, pitches, stores_directly=epilogue is None)
+    emit_block(e, a, b, shape, kind, stores_directly=epilogue is None)
     emit_entry(e, spec.name)
     attributes = 'nounwind "prefer-vector-width"="%d"' % spec.vector_bits
-    return MatmulKernel(spec.name, e.module(attributes), spec, shape, pitches)
+    return MatmulKernel(spec.name, e.module(attributes), spec, shape, a, b)

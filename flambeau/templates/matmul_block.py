@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
-from flambeau.templates.matmul_plan import GRAIN_BITS, Pitches, sliver_bytes, tile_bytes
+from flambeau.templates.matmul_plan import GRAIN_BITS, panel_bytes, tile_bytes
 from flambeau.templates.matmul_tile import (
     SLOTS,
     Context,
@@ -20,7 +22,9 @@ from flambeau.templates.matmul_tile import (
 
 __all__ = ["emit_block", "emit_entry"]
 
-_NULL = Value("null", "ptr")
+# Lines this far apart need a page each, more than the first-level translation buffer holds: reading them often is slow.
+PAGE_BYTES = 4096
+_NULL, _NO = Value("null", "ptr"), Value("false", "i1")
 
 
 def emit_entry(e: Emitter, name: str) -> None:
@@ -55,157 +59,150 @@ def emit_entry(e: Emitter, name: str) -> None:
 
 
 def emit_block(
-    e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, pitches: Pitches, stores_directly: bool
+    e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool
 ) -> None:
     """``@block``: ``rows`` by ``columns`` of C from ``row``, ``column``, over blocks of K in ascending order."""
     arguments = open_function(
         e, "block", "ptr slots, ptr scratch, i64 batch, i64 row, i64 rows, i64 column, i64 columns"
     )
-    _Block(e, a, b, shape, kind, pitches, stores_directly, arguments).emit()
+    _Block(e, a, b, shape, kind, stores_directly, arguments).emit()
     close_function(e)
 
 
 class _Block:
     def __init__(
-        self, e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, pitches: Pitches, stores_directly: bool,
+        self, e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool,
         arguments: list[Value],
     ) -> None:  # fmt: skip
-        self.e, self.a, self.b, self.shape, self.kind, self.pitches = e, a, b, shape, kind, pitches
+        self.e, self.a, self.b, self.shape, self.kind = e, a, b, shape, kind
         self.stores_directly = stores_directly
         self.slots, self.scratch, self.batch, self.row, self.rows, self.column, self.columns = arguments
         self.context: Context = load_context(e, self.slots, 0)
         self.size = self.context.values
-        tile, sliver = tile_bytes(shape, pitches.itemsize), sliver_bytes(shape, pitches.itemsize)
         self.tile = self.scratch
-        self.sliver = e.offset(self.scratch, tile, "i8")
-        sums_or_panels = e.offset(self.scratch, tile + sliver, "i8")
-        # The sums between blocks of K come first; without them the packed A takes their place.
-        across = e.binary("udiv", e.add(self.columns, number(shape.columns - 1)), number(shape.columns))
-        several = e.compare("sgt", self.size["k"], number(shape.depth))
-        room = e.select(several, e.mul(self.rows, e.mul(across, number(shape.columns))), number(0))
-        self.sums, self.packed_a = sums_or_panels, e.offset(sums_or_panels, room, kind)
+        self.panel = e.offset(self.scratch, tile_bytes(shape), "i8")
+        self.slivers = e.offset(self.panel, panel_bytes(shape), "i8")
+        width = e.mul(e.binary("udiv", e.add(self.columns, number(shape.columns - 1)), number(shape.columns)), number(shape.columns))
+        self.sums = e.offset(e.offset(self.slivers, e.mul(width, number(shape.depth)), kind), shape.lanes * shape.columns, kind)
+        self.sums_row = e.add(width, number(64 // shape.itemsize))
 
     def emit(self) -> None:
-        e, size = self.e, self.size
         # Without any K the loop runs once, over nothing, and finishes zeros.
-        stop = e.intrinsic("smax", size["k"], number(1))
-        e.loop(number(0), stop, self.shape.depth, [], self._depth_block, "depth")
+        stop = self.e.intrinsic("smax", self.size["k"], number(1))
+        self.e.loop(number(0), stop, self.shape.depth, [], self._depth_block, "depth")
 
     def _depth_block(self, first: Value, _: list[Value]) -> list[Value]:
         e, shape, size = self.e, self.shape, self.size
         depth = minimum(e, number(shape.depth), e.sub(size["k"], first))
         last = e.compare("sge", e.add(first, number(shape.depth)), size["k"])
-        a_start = e.add(e.mul(self.batch, size["a_batch"]), e.mul(self.row, size["a_row"]))
-        source = e.offset(size["a"], e.add(a_start, e.mul(first, size["a_column"])), storage_kind(self.a.element))
-        packs = self._packs_a()
+        b_start = e.add(e.mul(self.batch, size["b_batch"]), e.mul(self.column, size["b_column"]))
+        b_source = e.offset(size["b"], e.add(b_start, e.mul(first, size["b_row"])), storage_kind(self.b.element))
+        packs_b = self._packs_b()
+        whole = e.mul(e.binary("udiv", self.columns, number(shape.columns)), number(shape.columns))
 
-        def pack() -> None:
+        def pack_sliver(start: Value, _: list[Value]) -> list[Value]:
+            source = e.offset(b_source, e.mul(start, size["b_column"]), storage_kind(self.b.element))
+            target = e.offset(self.slivers, e.mul(start, number(shape.depth)), self.kind)
+            width = minimum(e, number(shape.columns), e.sub(self.columns, start))
             call_function(
-                e, "pack_a", source, size["a_row"], size["a_column"], self.rows, depth, self.packed_a,
-                self.batch, self.row, first, self.slots,
+                e, "pack_b", source, size["b_row"], size["b_column"], depth, width, target,
+                self.batch, first, e.add(self.column, start), self.slots,
             )  # fmt: skip
-
-        self._when(packs, pack)
-        operand = self._operand_a(packs, source)
-
-        def sliver(start: Value, _: list[Value]) -> list[Value]:
-            self._sliver(start, first, depth, last, operand)
             return []
 
-        e.loop(number(0), self.columns, shape.columns, [], sliver, "sliver")
+        # The tiles read whole vectors, so a sliver at the edge is packed in any case.
+        e.loop(e.select(packs_b, number(0), whole), self.columns, shape.columns, [], pack_sliver, "pack")
+        full = e.binary("udiv", self.rows, number(shape.heights[0]))
+        left = e.sub(self.rows, e.mul(full, number(shape.heights[0])))
+        more = e.convert("zext", e.compare("sgt", left, number(shape.heights[1])), "i64")
+        low = e.add(e.convert("zext", e.compare("sgt", left, number(0)), "i64"), more)
+
+        def panel(index: Value, _: list[Value]) -> list[Value]:
+            tall = minimum(e, index, full)
+            row = e.add(e.mul(tall, number(shape.heights[0])), e.mul(e.sub(index, tall), number(shape.heights[1])))
+            self._panel(row, first, depth, last, packs_b, whole, b_source)
+            return []
+
+        e.loop(number(0), e.add(full, low), 1, [], panel, "panel")
         return []
+
+    def _packs_b(self) -> Value:
+        e = self.e
+        if self.b.layout != "row" or self.b.must_pack:
+            return e.const(True, "i1")
+        bytes_apart = e.mul(self.size["b_row"], number(self.shape.itemsize))
+        return e.compare("sge", bytes_apart, number(PAGE_BYTES))
 
     def _packs_a(self) -> Value:
         e, size = self.e, self.size
         if self.a.must_pack:
             return e.const(True, "i1")
-        stride = size["a_row"] if self.a.layout == "row" else size["a_column"]
-        bytes_apart = e.mul(stride, number(self.pitches.itemsize))
-        return e.compare("sge", bytes_apart, number(2048))
+        if self.a.layout == "col":
+            return e.compare("sge", e.mul(size["a_column"], number(self.shape.itemsize)), number(PAGE_BYTES))
+        # Rows a multiple of a page apart fall into one set of the first-level cache.
+        bytes_apart = e.mul(size["a_row"], number(self.shape.itemsize))
+        return e.compare("eq", e.binary("and", bytes_apart, number(PAGE_BYTES - 1)), number(0))
 
-    def _packs_b(self, width: Value) -> Value:
-        e = self.e
-        if self.b.layout != "row" or self.b.must_pack:
-            return e.const(True, "i1")
-        bytes_apart = e.mul(self.size["b_row"], number(self.pitches.itemsize))
-        narrow = e.compare("slt", width, number(self.shape.columns))
-        return e.binary("or", narrow, e.compare("sge", bytes_apart, number(1024)))
+    def _panel(
+        self, row: Value, first: Value, depth: Value, last: Value, packs_b: Value, whole: Value, b_source: Value
+    ) -> None:
+        """A few rows of the block, over all its columns."""
+        e, shape, size, heights = self.e, self.shape, self.size, self.shape.heights
+        left = e.sub(self.rows, row)
+        rows = minimum(e, left, number(heights[0]))
+        short = e.select(e.compare("sgt", left, number(heights[2])), _function(heights[1]), _function(heights[2]))
+        tile = e.select(e.compare("sge", left, number(heights[0])), _function(heights[0]), short)
+        rows = e.select(e.compare("sge", left, number(heights[0])), rows, minimum(e, rows, number(heights[1])))
+        a_start = e.add(e.mul(self.batch, size["a_batch"]), e.mul(e.add(self.row, row), size["a_row"]))
+        source = e.offset(size["a"], e.add(a_start, e.mul(first, size["a_column"])), storage_kind(self.a.element))
+        packs = self._packs_a()
 
-    def _operand_a(self, packs: Value, source: Value) -> tuple[Value, Value, Value, Value]:
-        """Pointer, row stride, depth stride and distance of the panels of A as the tiles read it."""
-        e, size, shape = self.e, self.size, self.shape
-        height = number(shape.heights[0])
+        def pack() -> None:
+            call_function(
+                e, "pack_a", source, size["a_row"], size["a_column"], rows, depth, self.panel,
+                self.batch, e.add(self.row, row), first, self.slots,
+            )  # fmt: skip
+
+        self._when(packs, pack)
+        a = e.select(packs, self.panel, source)
         if self.a.layout == "row":
-            row = e.select(packs, number(self.pitches.row_pitch), size["a_row"])
-            depth, panel = number(1), e.mul(row, height)
+            a_row, a_depth = e.select(packs, number(shape.row_pitch), size["a_row"]), number(1)
         else:
-            row, depth = number(1), e.select(packs, number(shape.panel), size["a_column"])
-            panel = e.select(packs, number(shape.depth * shape.panel), height)
-        return e.select(packs, self.packed_a, source), row, depth, panel
+            a_row, a_depth = number(1), e.select(packs, number(shape.panel), size["a_column"])
 
-    def _when(self, condition: Value, body: object) -> None:
+        def sliver(start: Value, _: list[Value]) -> list[Value]:
+            column = e.add(self.column, start)
+            width = minimum(e, number(shape.columns), e.sub(self.columns, start))
+            in_place = e.binary("and", e.compare("slt", start, whole), e.binary("xor", packs_b, e.const(True, "i1")))
+            packed = e.offset(self.slivers, e.mul(start, number(shape.depth)), self.kind)
+            b = e.select(in_place, e.offset(b_source, start, self.kind), packed)
+            b_depth = e.select(in_place, size["b_row"], number(shape.columns))
+            sums = e.offset(self.sums, e.add(e.mul(row, self.sums_row), start), self.kind)
+            added = e.select(e.compare("eq", first, number(0)), _NULL, sums)
+            to_c = e.binary("and", last, e.compare("eq", width, number(shape.columns))) if self.stores_directly else _NO
+            finishes = e.binary("and", last, e.binary("xor", to_c, e.const(True, "i1")))
+            out = e.select(to_c, self.context.output(e, self.batch, e.add(self.row, row), column, self.kind), sums)
+            out = e.select(finishes, self.tile, out)
+            out_row = e.select(to_c, size["c_row"], e.select(finishes, number(shape.columns), self.sums_row))
+            operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows]
+            e.emit(f"call void {tile.text}({', '.join(map(str, operands))})")
+            self._when(
+                finishes,
+                lambda: call_function(e, "finish", self.tile, rows, width, self.batch, e.add(self.row, row), column, self.slots),
+            )
+            return []
+
+        e.loop(number(0), self.columns, shape.columns, [], sliver, "sliver")
+
+    def _when(self, condition: Value, body: Callable[[], None]) -> None:
         e = self.e
         yes, after = e.fresh_label("yes"), e.fresh_label("after")
         e.branch_if(condition, yes, after)
         e.label(yes)
-        body()  # type: ignore[operator]
+        body()
         e.branch(after)
         e.label(after)
 
-    def _sliver(
-        self, start: Value, first: Value, depth: Value, last: Value, operand: tuple[Value, Value, Value, Value]
-    ) -> None:
-        """All rows of the block for ``shape.columns`` columns from ``start`` of the block."""
-        e, shape, size = self.e, self.shape, self.size
-        width = minimum(e, number(shape.columns), e.sub(self.columns, start))
-        column = e.add(self.column, start)
-        b_start = e.add(e.mul(self.batch, size["b_batch"]), e.mul(column, size["b_column"]))
-        source = e.offset(size["b"], e.add(b_start, e.mul(first, size["b_row"])), storage_kind(self.b.element))
-        packs = self._packs_b(width)
 
-        def pack() -> None:
-            call_function(
-                e, "pack_b", source, size["b_row"], size["b_column"], depth, width, self.sliver,
-                self.batch, first, column, self.slots,
-            )  # fmt: skip
-
-        self._when(packs, pack)
-        b, b_depth = e.select(packs, self.sliver, source), e.select(packs, number(shape.columns), size["b_row"])
-        sums = e.offset(self.sums, e.mul(start, self.rows), self.kind)
-        added = e.select(e.compare("eq", first, number(0)), _NULL, sums)
-        to_c = e.const(False, "i1")
-        if self.stores_directly:
-            to_c = e.binary("and", last, e.compare("eq", width, number(shape.columns)))
-        finishes = e.binary("and", last, e.binary("xor", to_c, e.const(True, "i1")))
-        out = e.select(to_c, self.context.output(e, self.batch, self.row, column, self.kind), sums)
-        out = e.select(finishes, self.tile, out)
-        out_row = e.select(to_c, size["c_row"], number(shape.columns))
-        out_step = e.select(finishes, number(0), out_row)
-
-        def one_tile(height: int, row: Value, a: Value) -> None:
-            offset = e.mul(row, number(shape.columns))
-            here = e.select(e.compare("eq", added, _NULL), _NULL, e.offset(added, offset, self.kind))
-            target = e.offset(out, e.mul(row, out_step), self.kind)
-            rows = minimum(e, e.sub(self.rows, row), number(height))
-            call_function(e, tile_name(height), a, operand[1], operand[2], b, b_depth, depth, here, target, out_row, rows)
-            self._when(
-                finishes,
-                lambda: call_function(e, "finish", target, rows, width, self.batch, e.add(self.row, row), column, self.slots),
-            )
-
-        self._rows(operand, one_tile)
-
-    def _rows(self, operand: tuple[Value, Value, Value, Value], one_tile: object) -> None:
-        """Tall tiles while they fit, middle ones while more than a low one is left, then a low one."""
-        e, heights = self.e, self.shape.heights
-        pointer, row_stride, _, panel = operand
-        carried = [number(0), pointer]
-        stops = [e.sub(self.rows, number(heights[0] - 1)), e.sub(self.rows, number(heights[2])), self.rows]
-        for height, stop in zip(heights, stops, strict=True):
-            step = panel if height == heights[0] else e.mul(row_stride, number(height))
-
-            def body(row: Value, values: list[Value], height: int = height, step: Value = step) -> list[Value]:
-                one_tile(height, row, values[1])  # type: ignore[operator]
-                return [e.add(row, number(height)), e.offset(values[1], step, self.kind)]
-
-            carried = e.loop(carried[0], stop, height, carried, body, f"rows{height}.")
+def _function(height: int) -> Value:
+    return Value("@" + tile_name(height), "ptr")

@@ -95,69 +95,59 @@ class _Packer:
         self.e.store(value, self.e.offset(self.target, at, self.kind))
 
 
-def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, pitch: int, extra_slots: int) -> None:
-    """``@pack_a``: ``rows`` by ``depth`` of A.
+def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra_slots: int) -> None:
+    """``@pack_a``: one panel of A, ``rows`` (at most ``shape.heights[0]``) by ``depth``.
 
-    By rows: rows of ``pitch`` elements. Otherwise panels of ``heights[0]`` rows, each ``shape.depth`` lines of ``shape.panel``
-    elements.
+    By rows: rows of ``shape.row_pitch`` elements. Otherwise a line of ``shape.panel`` elements for each step of K.
     """
     packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_a", ("rows", "depth"))
     rows, depth = packer.first, packer.second
-    height, lanes = shape.heights[0], shape.lanes
-
-    def panel_offset(row: Value) -> Value:
-        inside = e.binary("urem", row, number(height))
-        return e.add(e.mul(e.binary("udiv", row, number(height)), number(shape.depth * shape.panel)), inside)
+    lanes, lines = shape.lanes, range(0, shape.panel, shape.lanes)
+    masks = [lane_mask(e, e.sub(rows, number(first)), lanes) for first in lines] if operand.layout == "col" else []
 
     def copy_row(row: Value, _: list[Value]) -> list[Value]:
+        start = e.mul(row, number(shape.row_pitch))
+
         def vector(k: Value, _: list[Value]) -> list[Value]:
             mask = lane_mask(e, e.sub(depth, k), lanes)
-            packer.store(packer.load(row, k, "column", mask), e.add(e.mul(row, number(pitch)), k))
+            packer.store(packer.load(row, k, "column", mask), e.add(start, k))
             return []
 
         e.loop(number(0), depth, lanes, [], vector, "vector")
         return []
 
-    def copy_panel(row: Value, _: list[Value]) -> list[Value]:
-        start = panel_offset(row)
-        count = minimum(e, e.sub(rows, row), number(height))
-
-        def line(k: Value, _: list[Value]) -> list[Value]:
-            at = e.add(start, e.mul(k, number(shape.panel)))
-            for first in range(0, height, lanes):
-                mask = lane_mask(e, e.sub(count, number(first)), lanes)
-                packer.store(packer.load(e.add(row, number(first)), k, "row", mask), e.add(at, number(first)))
-            return []
-
-        e.loop(number(0), depth, 1, [], line, "line")
+    def copy_line(k: Value, _: list[Value]) -> list[Value]:
+        start = e.mul(k, number(shape.panel))
+        for first, mask in zip(lines, masks, strict=True):
+            packer.store(packer.load(number(first), k, "row", mask), e.add(start, number(first)))
         return []
 
     def copy_scalars(row: Value, _: list[Value]) -> list[Value]:
-        start = panel_offset(row)
-
         def scalar(k: Value, _: list[Value]) -> list[Value]:
-            packer.store(packer.load(row, k, "column", None), e.add(start, e.mul(k, number(shape.panel))))
+            packer.store(packer.load(row, k, "column", None), e.add(row, e.mul(k, number(shape.panel))))
             return []
 
         e.loop(number(0), depth, 1, [], scalar, "scalar")
         return []
 
-    body = {"row": copy_row, "col": copy_panel, "any": copy_scalars}[operand.layout]
-    e.loop(number(0), rows, height if operand.layout == "col" else 1, [], body, "pack")
+    body = {"row": copy_row, "col": copy_line, "any": copy_scalars}[operand.layout]
+    e.loop(number(0), depth if operand.layout == "col" else rows, 1, [], body, "pack")
     close_function(e)
 
 
 def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra_slots: int) -> None:
-    """``@pack_b``: ``depth`` by ``columns`` of B (at most ``shape.columns``) as lines of ``shape.columns`` elements."""
+    """``@pack_b``: one sliver of B, ``depth`` by ``columns`` (at most ``shape.columns``), as lines of ``shape.columns`` elements."""
     packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_b", ("depth", "columns"))
     depth, columns = packer.first, packer.second
     lanes, width = shape.lanes, shape.columns
     last = e.sub(columns, number(1))
+    lines = range(0, width, lanes)
+    masks = [lane_mask(e, e.sub(columns, number(first)), lanes) for first in lines] if operand.layout == "row" else []
 
     def copy_line(k: Value, _: list[Value]) -> list[Value]:
-        for first in range(0, width, lanes):
-            mask = lane_mask(e, e.sub(columns, number(first)), lanes)
-            packer.store(packer.load(k, number(first), "column", mask), e.add(e.mul(k, number(width)), number(first)))
+        start = e.mul(k, number(width))
+        for first, mask in zip(lines, masks, strict=True):
+            packer.store(packer.load(k, number(first), "column", mask), e.add(start, number(first)))
         return []
 
     def transpose_square(k: Value, _: list[Value]) -> list[Value]:

@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from flambeau.templates.matmul_pack import Operand
 from flambeau.templates.matmul_tile import TileShape
 
-__all__ = ["GRAIN_BITS", "MatmulPlan", "Pitches", "plan_blocks", "tile_shape"]
+__all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "tile_bytes", "tile_shape"]
 
 # The grain slot holds three numbers of this many bits: rows of a block, columns of a block, blocks of a chunk.
 GRAIN_BITS = 20
+# A block is not split further once it is this small: claiming a chunk costs some 50 ns, reading its operands afresh more.
+LEAST_WORK = 1_000_000
+WANTED_WORK = 8_000_000
+MOST_CHUNKS = 64
+MOST_ROWS, MOST_COLUMNS = 1024, 512
+# Splitting rows reads B once more for each part, splitting columns A: the cost of one element in multiply-adds of one lane pair.
+PACKED_COST, PLAIN_COST = 11, 3
+MOST_LOSS = 0.08
 
 
 @dataclass(frozen=True)
@@ -22,77 +30,57 @@ class MatmulPlan:
     scratch_bytes: int
 
 
-@dataclass(frozen=True)
-class Pitches:
-    """Where things lie in scratch memory: element size, length of a packed row of A, whether A is always packed."""
-
-    itemsize: int
-    row_pitch: int
-    by_rows: bool
-    always_packs_a: bool
-
-    @staticmethod
-    def choose(shape: TileShape, itemsize: int, a: Operand) -> Pitches:
-        # One more cache line than a power of two, so that the rows of a tile do not fall into the same cache set.
-        return Pitches(itemsize, shape.depth + 64 // itemsize, a.layout == "row", a.must_pack)
-
-
-def tile_shape(lanes: int, features: frozenset[str], itemsize: int) -> TileShape:
-    """The register tile for vectors of ``lanes`` elements."""
+def tile_shape(lanes: int, itemsize: int) -> TileShape:
+    """The register tile for vectors of ``lanes`` elements: as many sums as leave registers for two lines of B and one of A."""
     if lanes * itemsize == 64:
-        return TileShape(lanes, 2, (14, 8, 4), 256)
+        return TileShape(lanes, 2, (14, 8, 4), 384, itemsize)
     if lanes * itemsize == 32:
-        return TileShape(lanes, 2, (6, 4, 2), 256)
-    return TileShape(lanes, 2, (4, 3, 2), 256)
+        return TileShape(lanes, 2, (6, 4, 2), 384, itemsize)
+    return TileShape(lanes, 2, (4, 3, 2), 384, itemsize)
 
 
-def tile_bytes(shape: TileShape, itemsize: int) -> int:
-    return _aligned(shape.heights[0] * shape.columns * itemsize)
+def tile_bytes(shape: TileShape) -> int:
+    return _round_up(shape.heights[0] * shape.columns * shape.itemsize, 64)
 
 
-def sliver_bytes(shape: TileShape, itemsize: int) -> int:
-    """Bytes of one packed sliver of B; transposing may write up to a vector of lines past the depth."""
-    return _aligned((shape.depth + shape.lanes) * shape.columns * itemsize)
+def panel_bytes(shape: TileShape) -> int:
+    """Bytes of one packed panel of A, in either order."""
+    by_rows = shape.heights[0] * shape.row_pitch + shape.lanes
+    return _round_up(max(by_rows, shape.depth * shape.panel) * shape.itemsize, 64)
 
 
-def plan_blocks(shape: TileShape, pitches: Pitches, batch: int, m: int, n: int, k: int) -> MatmulPlan:
+def plan_blocks(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int, k: int) -> MatmulPlan:
+    """How C is cut: blocks of rows and columns, several of them a chunk when they are small."""
     if batch == 0 or m == 0 or n == 0:
         return MatmulPlan(0, 0, 0)
-    rows, columns = _block(shape, pitches, batch, m, n, k)
+    rows, columns = _block(shape, a, b, batch, m, n, k)
     blocks = batch * -(-m // rows) * -(-n // columns)
     work = 2 * min(rows, m) * min(columns, n) * max(k, 1)
-    count = min(max(1, 2_000_000 // work), (1 << GRAIN_BITS) - 1)
+    count = min(-(-LEAST_WORK // work), (1 << GRAIN_BITS) - 1)
     grain = rows | columns << GRAIN_BITS | count << 2 * GRAIN_BITS
-    itemsize = pitches.itemsize
-    size = tile_bytes(shape, itemsize) + sliver_bytes(shape, itemsize)
-    if k > shape.depth:
-        size += _aligned(rows * _round_up(columns, shape.columns) * itemsize)
-    if pitches.by_rows:
-        size += (rows * pitches.row_pitch + shape.lanes) * itemsize
-    else:
-        size += -(-rows // shape.heights[0]) * shape.depth * shape.panel * itemsize
-    return MatmulPlan(-(-blocks // count), grain, _aligned(size))
+    # Transposing may write up to a vector of lines past the end of the slivers.
+    slivers = (columns * shape.depth + shape.lanes * shape.columns) * shape.itemsize
+    sums = rows * (columns * shape.itemsize + 64) if k > shape.depth else 0
+    size = tile_bytes(shape) + panel_bytes(shape) + slivers + sums
+    return MatmulPlan(-(-blocks // count), grain, _round_up(size, 64))
 
 
-def _block(shape: TileShape, pitches: Pitches, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
+def _block(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
     """Rows and columns of the block of C that is computed in one go."""
-    if k <= shape.depth and not pitches.always_packs_a:
-        rows, columns = min(m, 1024), shape.columns
-    else:
-        rows, columns = min(m, 512), min(n, 512)
-        while batch * -(-m // rows) * -(-n // columns) < 8 and rows * columns > 128 * 128:
-            if columns >= rows and columns > shape.columns:
-                columns = _round_up(columns // 2, shape.columns)
-            elif rows > shape.heights[0]:
-                rows = -(-rows // 2)
-            else:
-                break
-    return rows, _round_up(columns, shape.columns)
+    a_cost = PACKED_COST if a.must_pack or k * shape.itemsize >= 4096 else PLAIN_COST
+    b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize >= 4096 else PLAIN_COST
+    wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
+    down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
+    while batch * down * across < wanted:
+        more_rows, more_columns = b_cost * 2 * down / m, a_cost * 2 * across / n
+        if min(more_rows, more_columns) > MOST_LOSS and batch * down * across >= 4:
+            break
+        if more_rows <= more_columns:
+            down *= 2
+        else:
+            across *= 2
+    return -(-m // down), _round_up(-(-n // across), shape.columns)
 
 
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
-
-
-def _aligned(size: int) -> int:
-    return _round_up(size, 64)

@@ -24,6 +24,7 @@ class TileShape:
     vectors: int
     heights: tuple[int, int, int]
     depth: int
+    itemsize: int
 
     @property
     def columns(self) -> int:
@@ -33,6 +34,11 @@ class TileShape:
     def panel(self) -> int:
         """Rows of a packed panel of A: the tallest tile, rounded up to whole vectors."""
         return -(-self.heights[0] // self.lanes) * self.lanes
+
+    @property
+    def row_pitch(self) -> int:
+        """Distance of the rows of a panel packed by rows: one cache line off a power of two, so that they use different sets."""
+        return self.depth + 64 // self.itemsize
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,13 @@ def number(value: int) -> Value:
     return Value(str(value), "i64")
 
 
+TILE_PARAMETERS = (
+    "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, i64 sums_row, ptr out, i64 out_row, i64 rows"
+)
+# How many steps of K ahead the lines of B are asked for: some 100 cycles, the latency of the second-level cache and more.
+PREFETCH_STEPS = 8
+
+
 def tile_name(height: int) -> str:
     return f"tile{height}"
 
@@ -125,23 +138,29 @@ def tile_name(height: int) -> str:
 def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: bool, fused: bool) -> None:
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
-    ``sums`` (null: nothing to add) has rows of ``shape.columns``. The tallest tile needs all its rows; in the others, rows from
-    ``rows`` on repeat the last one. ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1.
+    A null ``sums`` adds nothing. The tallest tile needs all its rows; in the others, rows from ``rows`` on repeat the last one.
+    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1.
     """
-    a, a_row, a_depth, b, b_depth, depth, sums, out, out_row, rows = open_function(
-        e, tile_name(height),
-        "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, ptr out, i64 out_row, i64 rows",
-    )  # fmt: skip
+    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows = open_function(e, tile_name(height), TILE_PARAMETERS)
     lanes, vectors = shape.lanes, shape.vectors
     whole = height == shape.heights[0]
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
+    for row in row_of:
+        target = e.offset(out, e.mul(row, out_row), kind)
+        for v in range(vectors):
+            e.prefetch(e.offset(target, v * lanes, kind), write=True)
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
+    ahead = e.mul(b_depth, number(PREFETCH_STEPS))
     zeros = [e.const(0.0, kind, lanes)] * (height * vectors)
 
     def step(_: Value, carried: list[Value]) -> list[Value]:
         count = len(operand.start)
         cursor, row_of_b, totals = carried[:count], carried[count], carried[count + 1 :]
         columns = [e.load(e.offset(row_of_b, v * lanes, kind), kind, lanes) for v in range(vectors)]
+        for v in range(vectors):
+            e.prefetch(e.offset(e.offset(row_of_b, ahead, kind), v * lanes, kind))
+        if operand.mode == "columns":
+            e.prefetch(e.offset(cursor[0], e.mul(a_depth, number(PREFETCH_STEPS)), kind))
         for i in range(height):
             scalar = e.splat(operand.load(cursor, i), lanes)
             for v in range(vectors):
@@ -150,7 +169,7 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
         return [*operand.advance(cursor), e.offset(row_of_b, b_depth, kind), *totals]
 
     totals = e.loop(number(0), depth, 1, [*operand.start, b, *zeros], step, "depth")[len(operand.start) + 1 :]
-    starts = [e.mul(row, number(shape.columns)) for row in row_of]
+    starts = [e.mul(row, sums_row) for row in row_of]
 
     def add_sums(_: Value, values: list[Value]) -> list[Value]:
         return [
