@@ -1,0 +1,39 @@
+"""Rough costs of a kernel's nodes, in tenths of a cycle for one lane of a vector: for unrolling, stashing and the size of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flambeau.ir.kernel import ARGREDUCE, CHECK, INSIDE, LOAD, REDUCE, index_dims
+from flambeau.ir.node import Node
+
+# Vector instructions of the primitives that take more than two.
+_INSTRUCTIONS = {
+    "full": 0, "div": 8, "truncdiv": 24, "rem": 24, "pow": 60, "sqrt": 8, "rsqrt": 16, "sign": 4, "nextafter": 12,
+    "exp": 16, "exp2": 14, "expm1": 26, "log": 22, "log2": 22, "log10": 22, "log1p": 28, "sin": 30, "cos": 30, "tan": 40,
+    "asin": 30, "acos": 30, "atan": 30, "atan2": 44, "sinh": 30, "cosh": 26, "tanh": 24, "asinh": 40, "acosh": 40, "atanh": 34,
+    "erf": 30, "erfc": 50, "erfinv": 50, "lgamma": 400, "digamma": 400, "maximum": 3, "minimum": 3,
+}  # fmt: skip
+# A value that costs more than this is kept for the next phase instead of being computed again.
+STASH_ABOVE = 10
+
+
+def instructions(node: Node) -> int:
+    """About how many vector instructions the node takes, index arithmetic included."""
+    opaque = sum(20 for dim in index_dims(node) for a in getattr(dim, "atoms", ()) if a.kind in ("floordiv", "mod"))
+    loaded = any(a.kind == "loaded" for dim in index_dims(node) for a in getattr(dim, "atoms", ()))
+    if node.op is LOAD:
+        return 1 + opaque + (12 if loaded else 0)
+    if node.op is CHECK:
+        return 6 + opaque
+    if node.op is INSIDE:
+        return 3 + opaque
+    if node.op is REDUCE:
+        return 1 if node.attributes["kind"] not in ("max", "min") else 3
+    if node.op is ARGREDUCE:
+        return 8
+    return _INSTRUCTIONS.get(node.op.name, 1) + opaque
+
+
+def total(nodes: Iterable[Node]) -> int:
+    return sum(instructions(node) for node in nodes)

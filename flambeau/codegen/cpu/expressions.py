@@ -1,0 +1,281 @@
+"""Evaluates a kernel's expression nodes: each once, in the outermost loop where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from flambeau.codegen.cpu import errors
+from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.indexing import Indexing
+from flambeau.codegen.cpu.lanes import Lanes, any_lane
+from flambeau.codegen.cpu.memory import Memory
+from flambeau.codegen.cpu.nest import Nest
+from flambeau.codegen.cpu.pointwise import emit_pointwise
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, is_nonnegative
+from flambeau.ir.kernel import (
+    ARGREDUCE, CHECK, INDEX, INSIDE, LOAD, REDUCE, RESULT, SCALAR, Kernel, index_dims, loaded_nodes, operands,
+)  # fmt: skip
+from flambeau.ir.node import Node
+
+FIRST_BUFFER_SLOT = 2
+
+
+class ExpressionEmitter:
+    """Turns the nodes of ``kernel`` into instructions at the open loops of ``nest``, whose levels bind the axes.
+
+    ``slots(i)`` gives argument i as i64; ``free`` names for each node the axes that it depends on. Nodes that depend on the
+    vector axis have ``width`` lanes and one value for each unrolled copy; other values are scalars. ``mask`` says which lanes
+    are within the vector axis (None: all). ``reduce`` is called for a reduction that has no value yet.
+    """
+
+    def __init__(
+        self, nest: Nest, kernel: Kernel, free: Mapping[Node, frozenset[str]], width: int, slots: Callable[[int], Value], checked: bool = False
+    ) -> None:
+        self.nest = nest
+        self.e: Emitter = nest.e
+        self.kernel = kernel
+        self.free = free
+        self.width = width
+        self.vector = kernel.vector if width > 1 else ""
+        self.slots = slots
+        self.checked = checked
+        self.mask: Value | None = None
+        self.reduce: Callable[[Node, int], None] | None = None
+        self.indexing = Indexing(nest, self.vector, width, self.found, self.varies, self.size)
+        self.memory = Memory(nest, self.indexing, self.buffer)
+        self.written = {s.buffer for s in kernel.stores}
+        self.serial = [a.name for a in kernel.outer if not a.parallel]
+
+    # -- arguments ------------------------------------------------------------------------------------------
+    def slot(self, index: int) -> Value:
+        return self.nest.keep(("slot", index), 0, lambda: self.slots(index))
+
+    def buffer(self, number: int) -> Value:
+        slot = self.slot(FIRST_BUFFER_SLOT + number)
+        return self.nest.keep(("buffer", number), 0, lambda: self.e.convert("inttoptr", slot, "ptr"))
+
+    def size(self, name: str) -> Value:
+        return self.slot(FIRST_BUFFER_SLOT + len(self.kernel.buffers) + self.kernel.sizes.index(name))
+
+    def elements(self, buffer: int) -> Value:
+        """In checked mode: how many elements the buffer has."""
+        kernel = self.kernel
+        return self.slot(FIRST_BUFFER_SLOT + len(kernel.buffers) + len(kernel.sizes) + len(kernel.scalars) + buffer)
+
+    def number(self, slot: int, element: dtype) -> Value:
+        """A scalar argument in its register kind."""
+        bits = self.slot(FIRST_BUFFER_SLOT + len(self.kernel.buffers) + len(self.kernel.sizes) + slot)
+        if element is dtypes.bool_:
+            return self.e.compare("ne", bits, self.e.const(0, "i64"))
+        if element.itemsize < 8:
+            bits = self.e.convert("trunc", bits, f"i{8 * element.itemsize}")
+        return bits if element.llvm == bits.kind else self.e.convert("bitcast", bits, element.llvm)
+
+    # -- values -----------------------------------------------------------------------------------------------
+    def varies(self, node: Node) -> bool:
+        """Whether the node differs from lane to lane."""
+        return self.vector in self.free[node]
+
+    def key(self, node: Node, copy: int) -> object:
+        return (node, copy) if self.varies(node) else node
+
+    def found(self, node: Node, copy: int) -> tuple[Value, int]:
+        """The value of an evaluated node and the depth that holds it."""
+        found = self.nest.find(self.key(node, copy))
+        assert found is not None, node
+        return found
+
+    def value(self, node: Node, copy: int) -> Value:
+        return self.found(node, copy)[0]
+
+    def lanes(self, node: Node, copy: int) -> Value:
+        """The value of an evaluated node in all lanes."""
+        value, depth = self.found(node, copy)
+        if value.width == self.width:
+            return value
+        return self.nest.keep(("splat", node), depth, lambda: self.e.splat(value, self.width))
+
+    def preset(self, node: Node, copy: int, value: Value) -> None:
+        """Give a node its value at the innermost level."""
+        self.nest.put(self.key(node, copy), value)
+
+    def evaluate(self, order: Iterable[Node], copy: int = 0) -> None:
+        """Write every node of a topological order that has no value yet."""
+        for node in order:
+            key = self.key(node, copy)
+            if self.nest.find(key) is not None:
+                continue
+            if node.op is REDUCE or node.op is ARGREDUCE:
+                assert self.reduce is not None
+                self.reduce(node, copy)
+            else:
+                self.nest.keep(key, self.depth(node, copy), lambda node=node: self.emit(node, copy))
+
+    def depth(self, node: Node, copy: int) -> int:
+        """The depth of the outermost level where all that the node needs is known."""
+        depths = [self.found(operand, copy)[1] for operand in operands(node)]
+        depths += [self.indexing.depth(dim, copy) for dim in index_dims(node)]
+        if node.op is LOAD and node.attributes["buffer"] in self.written:
+            depths += [self.nest.axis(name)[1] for name in self.serial]
+        return max(depths, default=0)
+
+    def emit(self, node: Node, copy: int) -> Value:
+        rule = _RULES.get(node.op)
+        if rule is not None:
+            return rule(self, node, copy)
+        if node.op.name == "full":
+            return self.constant(node.attributes["value"], node.dtype)
+        read = self.lanes if self.varies(node) else self.value
+        values = [read(source, copy) for source in node.sources]
+        return emit_pointwise(self.e, node.op.name, node.sources[-1].dtype, values, node.attributes)
+
+    def constant(self, value: float, element: dtype) -> Value:
+        with np.errstate(over="ignore"):
+            exact = np.asarray(value).astype(element.numpy)
+        if element is dtypes.bfloat16:
+            return self.e.const(int(exact.view(np.int16)), "i16")
+        return self.e.const(exact.item(), element.llvm)
+
+    # -- one kind of node each ----------------------------------------------------------------------------------
+    def load(self, node: Node, copy: int) -> Value:
+        buffer, index, element = (node.attributes[k] for k in ("buffer", "index", "dtype"))
+        valid = node.sources[0] if node.sources else None
+        if self.never_inside(index):
+            return self.e.const(0, element.llvm, self.width if self.varies(node) else 1)
+        if self.varies(node):
+            mask = self.access_mask(buffer, index, valid, copy)
+            return self.memory.load_lanes(buffer, index, element, mask, copy)
+        return self.memory.load_one(buffer, index, element, self.access_condition(buffer, index, valid, copy))
+
+    def scalar(self, node: Node, copy: int) -> Value:
+        return self.number(node.attributes["slot"], node.dtype)
+
+    def index(self, node: Node, copy: int) -> Value:
+        return self.index_value(node.attributes["value"], node, copy)
+
+    def index_value(self, dim: Dim, node: Node, copy: int) -> Value:
+        return self.indexing.lanes(dim, copy) if self.varies(node) else self.indexing.scalar(dim)
+
+    def inside(self, node: Node, copy: int) -> Value:
+        value, lower, upper = (node.attributes[k] for k in ("value", "lower", "upper"))
+        tests = [d for d in (value - lower, upper - 1 - value) if not is_nonnegative(d)]
+        width = self.width if self.varies(node) else 1
+        out: Value | None = None
+        for test in tests:
+            number = self.index_value(test, node, copy)
+            holds = self.e.compare("sge", number, self.e.like(0, number))
+            out = holds if out is None else self.e.binary("and", out, holds)
+        return out if out is not None else self.e.const(True, "i1", width)
+
+    def check(self, node: Node, copy: int) -> Value:
+        e, size = self.e, node.attributes["size"]
+        varies = self.varies(node)
+        read = self.lanes if varies else self.value
+        index, bound = read(node.sources[0], copy), self.index_value(size, node, copy)
+        bad = e.compare("uge", index, bound)
+        if len(node.sources) > 1:
+            bad = e.binary("and", bad, read(node.sources[1], copy))
+        if varies and self.mask is not None:
+            bad = e.binary("and", bad, self.mask)
+        self.report(errors.INDEX_OUT_OF_RANGE, str(node.attributes["operator"]), bad, index, bound, copy)
+        last = e.sub(bound, e.like(1, bound))
+        return e.intrinsic("smax", e.intrinsic("smin", index, last), e.like(0, index))
+
+    def result(self, node: Node, copy: int) -> Value:
+        raise NotImplementedError("the result of a template exists only inside its epilogue")
+
+    # -- where accesses are allowed ----------------------------------------------------------------------------
+    def checked_sizes(self, index: Dim) -> list[Dim]:
+        """The sizes against which the index was checked that may be 0, so that no place is right."""
+        sizes = [n.attributes["size"] for n in loaded_nodes(index) if n.op is CHECK]
+        return [size for size in sizes if not is_nonnegative(size - 1)]
+
+    def never_inside(self, index: Dim) -> bool:
+        return any(isinstance(size, int) for size in self.checked_sizes(index))
+
+    def and_nonempty(self, allowed: Value | None, index: Dim, width: int) -> Value | None:
+        for size in self.checked_sizes(index):
+            some = self.e.splat(self.e.compare("sgt", self.indexing.scalar(size), self.e.const(0, "i64")), width)
+            allowed = some if allowed is None else self.e.binary("and", allowed, some)
+        return allowed
+
+    def access_mask(self, buffer: int, index: Dim, valid: Node | None, copy: int) -> Value | None:
+        """The lanes that may access ``buffer[index]``; None means all."""
+        mask = self.mask
+        if valid is not None:
+            allowed = self.lanes(valid, copy)
+            mask = allowed if mask is None else self.e.binary("and", mask, allowed)
+        mask = self.and_nonempty(mask, index, self.width)
+        if self.checked:
+            mask = self.checked_access(buffer, self.indexing.lanes(index, copy), mask, copy)
+        return mask
+
+    def access_condition(self, buffer: int, index: Dim, valid: Node | None, copy: int) -> Value | None:
+        """Whether ``buffer[index]`` may be accessed; None means yes."""
+        allowed = self.and_nonempty(None if valid is None else self.value(valid, copy), index, 1)
+        if self.checked:
+            allowed = self.checked_access(buffer, self.indexing.scalar(index), allowed, copy)
+        return allowed
+
+    def checked_access(self, buffer: int, index: Value, allowed: Value | None, copy: int) -> Value:
+        bound = self.e.splat(self.elements(buffer), index.width)
+        outside = self.e.compare("uge", index, bound)
+        inside = self.e.compare("ult", index, bound)
+        if allowed is not None:
+            outside, inside = self.e.binary("and", outside, allowed), self.e.binary("and", inside, allowed)
+        self.report(errors.ACCESS_OUTSIDE_BUFFER, f"buffer {buffer}", outside, index, bound, copy)
+        return inside
+
+    def report(self, kind: int, operator: str, bad: Value, index: Value, bound: Value, copy: int) -> None:
+        """Where a lane of ``bad`` is set, report the first of those lanes."""
+        e, number = self.e, errors.operator_number(operator)
+        record = self.nest.keep("error record", 0, lambda: e.convert("inttoptr", self.slot(0), "ptr"))
+
+        def write() -> None:
+            lane = self.first_lane(bad)
+            errors.emit_report(e, record, kind, number, self.position(lane, copy), extract_at(e, index, lane), extract_at(e, bound, lane))
+
+        self.nest.when(any_lane(Lanes(e, bad)), write)
+
+    def first_lane(self, mask: Value) -> Value:
+        if mask.width == 1:
+            return self.e.const(0, "i64")
+        bits = Value(self.e.fresh(), f"i{mask.width}")
+        self.e.emit(f"{bits.text} = bitcast {mask} to {bits.kind}")
+        first = self.e.intrinsic("cttz", bits, Value("true", "i1"))
+        return self.e.convert("zext", first, "i64") if mask.width < 64 else first
+
+    def position(self, lane: Value, copy: int) -> Value:
+        """The place in the loops that are open here, counted in row-major order."""
+        total = self.e.const(0, "i64")
+        for axis in (*self.kernel.outer, *self.kernel.inner):
+            if not any(axis.name in level.axes for level in self.nest.levels):
+                continue
+            here = self.nest.axis(axis.name)[0]
+            if axis.name == self.vector:
+                here = self.e.add(self.e.add(here, lane), self.e.const(copy * self.width, "i64"))
+            total = self.e.add(self.e.mul(total, self.indexing.scalar(axis.size)), here)
+        return total
+
+
+def extract_at(e: Emitter, value: Value, lane: Value) -> Value:
+    """One lane of a vector, chosen at run time; a scalar is returned unchanged."""
+    if value.width == 1:
+        return value
+    out = e.fresh()
+    e.emit(f"{out} = extractelement {value}, {lane}")
+    return Value(out, value.kind)
+
+
+_RULES: dict[object, Callable[[ExpressionEmitter, Node, int], Value]] = {
+    LOAD: ExpressionEmitter.load,
+    SCALAR: ExpressionEmitter.scalar,
+    INDEX: ExpressionEmitter.index,
+    INSIDE: ExpressionEmitter.inside,
+    CHECK: ExpressionEmitter.check,
+    RESULT: ExpressionEmitter.result,
+}

@@ -1,0 +1,61 @@
+"""From a kernel to the LLVM text of one function, and what the host must know to run it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.loops import LoopEmitter
+from flambeau.codegen.cpu.plan import KernelPlan
+from flambeau.core.symbolic import Dim
+from flambeau.ir.kernel import CHECK, Kernel
+
+_PLACEHOLDER = "@k_"
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel as text. ``iterations``, ``cost`` and ``scratch_bytes`` are expressions over the kernel's size symbols.
+
+    Chunk ``c`` runs the iterations [c * grain, min((c + 1) * grain, iterations)), each of about ``cost`` nanoseconds.
+    ``scratch_bytes`` of memory private to the running thread are needed. ``operators`` names the operators whose indices
+    are checked: ``errors.operator_number`` of each is what error records hold.
+    """
+
+    text: str
+    name: str
+    iterations: Dim
+    cost: Dim
+    scratch_bytes: Dim
+    operators: tuple[str, ...]
+
+
+def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False) -> KernelCode:
+    """Generate the function of a kernel for a machine with ``features`` (LLVM's names).
+
+    Its arguments are slots of 8 bytes: error record, grain, buffers, sizes, scalars. With ``checked`` each buffer's element
+    count follows; accesses outside of them are reported and left out. Equal kernels give equal text in every process.
+    Raises NotImplementedError for what kernels cannot express yet.
+    """
+    plan = KernelPlan(kernel, features)
+    e = Emitter(features)
+    e.begin(f"define void {_PLACEHOLDER}(ptr %args, i64 %chunk, ptr %scratch) #0")
+
+    def slot(index: int) -> Value:
+        return e.load(e.offset(Value("%args", "ptr"), index, "i64"), "i64", align=8)
+
+    loops = LoopEmitter(e, plan, slot, checked)
+    loops.emit_chunk(Value("%chunk", "i64"))
+    e.emit("ret void")
+    e.end()
+    text = e.module(function_attributes(features))
+    name = f"k_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    operators = tuple(dict.fromkeys(str(n.attributes["operator"]) for n in plan.order if n.op is CHECK))
+    return KernelCode(text.replace(_PLACEHOLDER + "(", f"@{name}("), name, plan.iterations, plan.cost, plan.scratch_bytes, operators)
+
+
+def function_attributes(features: frozenset[str]) -> str:
+    """The attributes of generated functions: vectors as wide as the code is written."""
+    bits = 512 if "avx512f" in features else 256
+    return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'

@@ -1,0 +1,246 @@
+"""The loops of a kernel: parallel iterations, serial outer axes, lanes with their remainder, and the phases inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flambeau.codegen.cpu.accumulate import Accumulator, partial_sums
+from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.expressions import ExpressionEmitter
+from flambeau.codegen.cpu.memory import memory_kind
+from flambeau.codegen.cpu.nest import Nest
+from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
+from flambeau.codegen.cpu.plan import KernelPlan
+from flambeau.codegen.cpu.stores import emit_store
+from flambeau.core.symbolic import Dim, axis
+from flambeau.ir.kernel import KernelAxis, Store
+from flambeau.ir.node import Node
+
+Carried = list[Value]
+
+
+class LoopEmitter:
+    """Writes the body of a kernel function: from the chunk's range of iterations down to stores."""
+
+    def __init__(self, e: Emitter, plan: KernelPlan, slots: Callable[[int], Value], checked: bool) -> None:
+        self.e = e
+        self.plan = plan
+        self.kernel = plan.kernel
+        self.nest = Nest(e)
+        self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, checked)
+        self.x.reduce = self.reduce_now
+        self.copies: Sequence[int] = (0,)
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether a loop over the vector axis is open."""
+        return any(self.x.vector in level.axes for level in self.nest.levels)
+
+    def index(self, value: Dim) -> Value:
+        return self.x.indexing.scalar(value)
+
+    def zero(self) -> Value:
+        return self.e.const(0, "i64")
+
+    # -- outer loops ------------------------------------------------------------------------------------------
+    def emit_chunk(self, chunk: Value) -> None:
+        """Iterations [chunk * grain, min((chunk + 1) * grain, iterations))."""
+        grain = self.x.slot(1)
+        begin = self.e.mul(chunk, grain)
+        end = self.e.intrinsic("smin", self.e.add(begin, grain), self.index(self.plan.iterations))
+        self.nest.when(self.e.compare("slt", begin, end), lambda: self.emit_iterations(begin, end))
+
+    def emit_iterations(self, begin: Value, end: Value) -> None:
+        sizes = [a.size for a in self.plan.parallel]
+        if self.plan.block:
+            sizes.append(self.plan.blocks)
+        if not sizes:
+            self.emit_iteration([])
+        elif len(sizes) == 1:
+            self.nest.loop(None, begin, end, 1, [], lambda i, _: self.emit_iteration([i]))
+        else:
+            extents = [self.index(size) for size in sizes]
+            first = self.coordinates(begin, extents)
+
+            def body(_: Value, at: Carried) -> Carried:
+                self.emit_iteration(at)
+                return self.following(at, extents)
+
+            self.nest.loop(None, begin, end, 1, first, body)
+
+    def coordinates(self, linear: Value, extents: list[Value]) -> Carried:
+        out: Carried = []
+        for extent in reversed(extents[1:]):
+            out.append(self.e.binary("urem", linear, extent))
+            linear = self.e.binary("udiv", linear, extent)
+        return [linear, *reversed(out)]
+
+    def following(self, at: Carried, extents: list[Value]) -> Carried:
+        """The coordinates one further, the last the fastest, without dividing."""
+        carry, out = self.e.const(1, "i64"), []
+        for place, extent in zip(reversed(at[1:]), reversed(extents[1:]), strict=True):
+            place = self.e.add(place, carry)
+            full = self.e.compare("eq", place, extent)
+            out.append(self.e.select(full, self.zero(), place))
+            carry = self.e.convert("zext", full, "i64")
+        return [self.e.add(at[0], carry), *reversed(out)]
+
+    def emit_iteration(self, at: Carried) -> Carried:
+        self.nest.bind({a.name: value for a, value in zip(self.plan.parallel, at, strict=False)})
+        if not self.plan.block:
+            self.emit_serial(self.plan.serial, None)
+            return []
+        start = self.e.mul(at[-1], self.e.const(self.plan.block, "i64"))
+        stop = self.e.intrinsic("smin", self.e.add(start, self.e.const(self.plan.block, "i64")), self.index(self.plan.vector_size))
+        self.emit_serial(self.plan.serial, (start, stop))
+        return []
+
+    def emit_serial(self, axes: Sequence[KernelAxis], bounds: tuple[Value, Value] | None) -> None:
+        """The outer axes whose order matters, then the lanes if they run along an outer axis."""
+        if axes and axes[0].name != self.x.vector:
+            self.nest.loop(axes[0].name, self.zero(), self.index(axes[0].size), 1, [], lambda i, c: self.serial_body(axes[1:], bounds))
+        elif self.plan.lanes_outside:
+            start, stop = bounds or (self.zero(), self.index(self.plan.vector_size))
+            self.loop_lanes(start, stop, self.plan.copies, [], self.point_body)
+        else:
+            self.emit_point()
+
+    def serial_body(self, axes: Sequence[KernelAxis], bounds: tuple[Value, Value] | None) -> Carried:
+        self.emit_serial(axes, bounds)
+        return []
+
+    def point_body(self, index: Value, carried: Carried) -> Carried:
+        self.emit_point()
+        return carried
+
+    def loop_lanes(self, start: Value, stop: Value, copies: int, carried: Carried, body: Callable[[Value, Carried], Carried]) -> Carried:
+        """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask."""
+        e, x, width = self.e, self.x, self.x.width
+        outside = (self.copies, x.mask)
+        self.copies, x.mask = range(copies), None
+        last = e.sub(stop, e.const(copies * width - 1, "i64"))
+        reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
+        self.copies = (0,)
+
+        def rest(index: Value, values: Carried) -> Carried:
+            left = e.convert("trunc", e.sub(stop, index), "i32")
+            x.mask = e.compare("slt", e.lanes("i32", width), left)
+            return body(index, values)
+
+        _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
+        self.copies, x.mask = outside
+        return carried
+
+    # -- one outer point (or one vector of them) ----------------------------------------------------------------
+    def emit_point(self) -> None:
+        for phase in self.plan.phases:
+            self.emit_phase(phase)
+        self.emit_stores(self.plan.last_stores, needed([n for s in self.plan.last_stores for n in store_nodes(s)]))
+
+    def emit_stores(self, stores: Sequence[Store], order: list[Node]) -> None:
+        copies = self.copies if self.in_lanes else (0,)
+        for copy in copies:
+            self.x.evaluate(order, copy)
+        for store in stores:
+            for copy in copies:
+                emit_store(self.x, store, copy, self.in_lanes)
+
+    def reduce_now(self, node: Node, copy: int) -> None:
+        """A reduction whose value is wanted inside other inner loops: its loops come where its free axes are bound."""
+        depth = max((self.nest.axis(name)[1] for name in self.x.free[node]), default=0)
+        axes = tuple(a for a in self.kernel.inner if a.name in node.attributes["axes"])
+
+        def emit() -> Value:
+            self.emit_phase(Phase(0, axes, [node]))
+            return self.zero()
+
+        self.nest.at(depth, emit)
+
+    def emit_phase(self, phase: Phase) -> None:
+        """The loops of a phase; the results of its reductions are known afterwards."""
+        fold = self.folds_lanes(phase)
+        copies = self.plan.phase_copies(phase) if fold else 1
+        running = [(node, copy, self.accumulator(node, fold, copies)) for node in phase.reductions for copy in self.result_copies(node)]
+        carried = [value for _, _, accumulator in running for value in accumulator.start()]
+        order = needed(phase.roots, set(phase.kept))
+
+        def body(index: Value, values: Carried) -> Carried:
+            self.evaluate_phase(phase, order)
+            out: Carried = []
+            for node, copy, accumulator in running:
+                count = len(accumulator.start())
+                out += self.accumulate(accumulator, node, copy, fold, index, values[len(out): len(out) + count])
+            self.emit_stores(phase.stores, [])
+            return out
+
+        values = self.loop_inner(phase.axes, copies, carried, body)
+        for node, copy, accumulator in running:
+            count = len(accumulator.start())
+            self.x.preset(node, copy, accumulator.finish(values[:count], fold))
+            values = values[count:]
+
+    def folds_lanes(self, phase: Phase) -> bool:
+        """Whether the phase's innermost loop runs along the vector axis."""
+        return phase.axes[-1].name == self.x.vector
+
+    def result_copies(self, node: Node) -> Sequence[int]:
+        return self.copies if self.in_lanes and self.x.varies(node) else (0,)
+
+    def accumulator(self, node: Node, fold: bool, copies: int) -> Accumulator:
+        width = self.x.width if fold or self.x.varies(node) else 1
+        partials = partial_sums(node) // self.x.width
+        return Accumulator(self.e, node, width, (max(partials, 1) if partials else copies) if fold else 1)
+
+    def accumulate(self, accumulator: Accumulator, node: Node, copy: int, fold: bool, index: Value, values: Carried) -> Carried:
+        read = self.x.lanes if accumulator.width > 1 else self.x.value
+        if not fold:
+            position = self.position(node, copy, accumulator.width)
+            return accumulator.step(values, 0, read(node.sources[0], copy), position, None)
+        mask = self.x.mask
+        ordered = partial_sums(node) > 1
+        if ordered and len(self.copies) % accumulator.count:
+            vector = self.e.binary("lshr", index, self.e.const(self.x.width.bit_length() - 1, "i64"))
+            ordinal = self.e.binary("and", vector, self.e.const(accumulator.count - 1, "i64"))
+            return accumulator.step_at(values, ordinal, read(node.sources[0], 0), mask)
+        for k in self.copies:
+            position = self.position(node, k, accumulator.width)
+            values = accumulator.step(values, k % accumulator.count, read(node.sources[0], k), position, mask)
+        return values
+
+    def position(self, node: Node, copy: int, width: int) -> Value | None:
+        where = node.attributes.get("position")
+        if where is None:
+            return None
+        return self.x.indexing.lanes(where, copy) if width > 1 else self.x.indexing.scalar(where)
+
+    def loop_inner(self, axes: Sequence[KernelAxis], copies: int, carried: Carried, body: Callable[[Value, Carried], Carried]) -> Carried:
+        size = self.index(axes[0].size)
+        if len(axes) > 1:
+            return self.nest.loop(axes[0].name, self.zero(), size, 1, carried, lambda _, c: self.loop_inner(axes[1:], copies, c, body))[1]
+        if axes[0].name == self.x.vector:
+            return self.loop_lanes(self.zero(), size, copies, carried, body)
+        return self.nest.loop(axes[0].name, self.zero(), size, 1, carried, body)[1]
+
+    # -- what phases hand on --------------------------------------------------------------------------------------
+    def evaluate_phase(self, phase: Phase, order: list[Node]) -> None:
+        for copy in self.copies if self.in_lanes else (0,):
+            for node in phase.kept:
+                kept = self.x.memory.load_vector(self.scratch(node, phase, copy), node.dtype, self.x.mask)
+                self.x.preset(node, copy, kept)
+            self.x.evaluate(order, copy)
+            for node in phase.keeps:
+                value = self.x.lanes(node, copy)
+                self.x.memory.store_vector(self.scratch(node, phase, copy), node.dtype, value, self.x.mask)
+
+    def scratch(self, node: Node, phase: Phase, copy: int) -> Value:
+        """Where a kept value lies for the current point of the inner loops."""
+        offset = self.index(self.plan.scratch[node])
+        base = self.nest.keep(("scratch", node), 0, lambda: self.e.offset(Value("%scratch", "ptr"), offset, "i8"))
+        place: Dim = 0
+        for inner in phase.axes:
+            place = place * inner.size + axis(inner.name, inner.size)
+        if self.plan.lanes_outside:
+            place = place * (self.plan.copies * self.plan.width)
+        return self.x.memory.address_from(base, ("scratch", node), place, memory_kind(node.dtype), copy)
+
+

@@ -1,0 +1,129 @@
+"""Reads and writes of a kernel's buffers: whole vectors, single elements, and lanes at places of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flambeau.codegen.cpu.emitter import Emitter, Value, mangled
+from flambeau.codegen.cpu.indexing import Indexing, Terms
+from flambeau.codegen.cpu.nest import Nest
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, terms_of
+
+
+def memory_kind(element: dtype) -> str:
+    """The LLVM type of an element in memory."""
+    if element.is_complex:
+        raise NotImplementedError(f"kernels on {element}: lower complex numbers to their real and imaginary parts first")
+    return "i8" if element is dtypes.bool_ else element.llvm
+
+
+class Memory:
+    """Accesses buffers by index expression. Masks are i1 values of the access' width; None means every lane."""
+
+    def __init__(self, nest: Nest, indexing: Indexing, buffer: Callable[[int], Value]) -> None:
+        self.nest = nest
+        self.e: Emitter = nest.e
+        self.indexing = indexing
+        self.buffer = buffer
+
+    # -- addresses ------------------------------------------------------------------------------------------
+    def address(self, buffer: int, index: Dim, kind: str, copy: int = 0) -> Value:
+        """The address of lane 0: the part of each loop is added in that loop."""
+        return self.address_from(self.buffer(buffer), buffer, index, kind, copy)
+
+    def address_from(self, pointer: Value, key: object, index: Dim, kind: str, copy: int) -> Value:
+        """The same from the base ``pointer``, which ``key`` stands for."""
+        so_far: Terms = ()
+        for depth, part in self.indexing.by_depth(terms_of(index)):
+            so_far += part
+            pointer = self.nest.keep(
+                ("address", key, so_far),
+                depth,
+                lambda part=part, pointer=pointer: self.e.offset(pointer, self.indexing.scalar_of_terms(part), kind),
+            )
+        return self.e.offset(pointer, copy * self.indexing.width, kind) if copy else pointer
+
+    def addresses(self, buffer: int, index: Dim, kind: str, copy: int) -> Value:
+        """The address of every lane, as a vector of pointers."""
+        lanes = self.indexing.lanes(index, copy)
+        out = self.e.fresh("p")
+        self.e.emit(f"{out} = getelementptr {kind}, {self.buffer(buffer)}, {lanes}")
+        return Value(out, "ptr", lanes.width)
+
+    # -- between memory and registers -------------------------------------------------------------------------
+    def to_register(self, value: Value, element: dtype) -> Value:
+        return self.e.compare("ne", value, self.e.like(0, value)) if element is dtypes.bool_ else value
+
+    def to_memory(self, value: Value, element: dtype) -> Value:
+        return self.e.convert("zext", value, "i8") if element is dtypes.bool_ else value
+
+    # -- reads ------------------------------------------------------------------------------------------------
+    def load_one(self, buffer: int, index: Dim, element: dtype, valid: Value | None) -> Value:
+        """One element; zero where ``valid`` is false."""
+        kind = memory_kind(element)
+        pointer = self.address(buffer, index, kind)
+        return self.to_register(self.load_if(pointer, kind, valid), element)
+
+    def load_if(self, pointer: Value, kind: str, valid: Value | None) -> Value:
+        e = self.e
+        if valid is None or valid.text == "true":
+            return e.load(pointer, kind)
+        inside, after, before = e.fresh_label("valid"), e.fresh_label("loaded"), e.block
+        e.branch_if(valid, inside, after)
+        e.label(inside)
+        value = e.load(pointer, kind)
+        e.branch(after)
+        e.label(after)
+        out = Value(e.fresh(), kind)
+        e.emit(f"{out.text} = phi {kind} [ {value.text}, %{inside} ], [ {e.const(0, kind).text}, %{before} ]")
+        return out
+
+    def load_lanes(self, buffer: int, index: Dim, element: dtype, mask: Value | None, copy: int) -> Value:
+        """One element for each lane; zero, and nothing read, where the mask is false."""
+        kind = memory_kind(element)
+        if self.indexing.is_contiguous(index):
+            return self.load_vector(self.address(buffer, index, kind, copy), element, mask)
+        return self.to_register(self.gather(self.addresses(buffer, index, kind, copy), kind, mask), element)
+
+    def load_vector(self, pointer: Value, element: dtype, mask: Value | None) -> Value:
+        kind = memory_kind(element)
+        value = self.e.load(pointer, kind, self.indexing.width) if mask is None else self.e.masked_load(pointer, kind, mask)
+        return self.to_register(value, element)
+
+    def gather(self, pointers: Value, kind: str, mask: Value | None) -> Value:
+        e, width = self.e, pointers.width
+        mask = mask if mask is not None else e.const(True, "i1", width)
+        out = Value(e.fresh(), kind, width)
+        name = f"llvm.masked.gather.{mangled(kind, width)}.{mangled('ptr', width)}"
+        e.declare(f"declare {out.type} @{name}({pointers.type}, i32, {mask.type}, {out.type})")
+        e.emit(f"{out.text} = call {out.type} @{name}({pointers}, i32 1, {mask}, {out.type} zeroinitializer)")
+        return out
+
+    # -- writes -----------------------------------------------------------------------------------------------
+    def store_one(self, buffer: int, index: Dim, element: dtype, value: Value) -> None:
+        kind = memory_kind(element)
+        self.e.store(self.to_memory(value, element), self.address(buffer, index, kind))
+
+    def store_lanes(self, buffer: int, index: Dim, element: dtype, value: Value, mask: Value | None, copy: int) -> None:
+        """Write each lane; of lanes with the same index the last stays."""
+        kind = memory_kind(element)
+        if self.indexing.is_contiguous(index):
+            self.store_vector(self.address(buffer, index, kind, copy), element, value, mask)
+        else:
+            self.scatter(self.to_memory(value, element), self.addresses(buffer, index, kind, copy), mask)
+
+    def store_vector(self, pointer: Value, element: dtype, value: Value, mask: Value | None) -> None:
+        value = self.to_memory(value, element)
+        if mask is None:
+            self.e.store(value, pointer)
+        else:
+            self.e.masked_store(value, pointer, mask)
+
+    def scatter(self, value: Value, pointers: Value, mask: Value | None) -> None:
+        e, width = self.e, pointers.width
+        mask = mask if mask is not None else e.const(True, "i1", width)
+        name = f"llvm.masked.scatter.{mangled(value.kind, width)}.{mangled('ptr', width)}"
+        e.declare(f"declare void @{name}({value.type}, {pointers.type}, i32, {mask.type})")
+        e.emit(f"call void @{name}({value}, {pointers}, i32 1, {mask})")

@@ -1,0 +1,156 @@
+"""Divides a kernel's inner loops into phases: what must be finished before what, and what is kept in between."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flambeau.codegen.cpu.costs import STASH_ABOVE, instructions
+from flambeau.core.symbolic import atoms_of
+from flambeau.ir.kernel import (
+    ARGREDUCE, LOAD, REDUCE, RESULT, Kernel, KernelAxis, Store, axes_in, index_dims, loaded_nodes, operands,
+)  # fmt: skip
+from flambeau.ir.node import Node
+
+Free = Mapping[Node, frozenset[str]]
+
+
+@dataclass(eq=False)
+class Phase:
+    """One pass over ``axes`` (the last is the innermost): the reductions and stores that share its loops.
+
+    ``keeps`` are values written to scratch for later phases, ``kept`` those that this one reads back.
+    """
+
+    number: int
+    axes: tuple[KernelAxis, ...]
+    reductions: list[Node] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    keeps: list[Node] = field(default_factory=list)
+    kept: list[Node] = field(default_factory=list)
+
+    @property
+    def roots(self) -> list[Node]:
+        """What the loops compute: operands of the reductions and whatever the stores name."""
+        out: list[Node] = []
+        for reduction in self.reductions:
+            out += operands(reduction)
+        for store in self.stores:
+            out += store_nodes(store)
+        return out
+
+
+def store_nodes(store: Store) -> list[Node]:
+    """The nodes that a store needs."""
+    out = [store.value, *loaded_nodes(store.index)]
+    return out if store.valid is None else [*out, store.valid]
+
+
+def dependencies(kernel: Kernel, order: Iterable[Node]) -> dict[Node, frozenset[str]]:
+    """For each node the axes it depends on; a template's result depends on all outer axes."""
+    every = frozenset(a.name for a in kernel.outer)
+    free: dict[Node, frozenset[str]] = {}
+    for node in order:
+        names = {name for dim in index_dims(node) for name in axes_in(dim)}
+        for operand in operands(node):
+            names |= free[operand]
+        if node.op is REDUCE or node.op is ARGREDUCE:
+            names -= set(node.attributes["axes"])
+        free[node] = every if node.op is RESULT else frozenset(names)
+    return free
+
+
+def store_axes(store: Store, free: Free) -> frozenset[str]:
+    names = set(axes_in(store.index))
+    for node in store_nodes(store):
+        names |= free[node]
+    return frozenset(names)
+
+
+def needed(roots: Iterable[Node], leaves: Container[Node] = ()) -> list[Node]:
+    """Everything the roots need, sources first; reductions and ``leaves`` are not looked into."""
+    seen: set[Node] = set()
+    order: list[Node] = []
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            if node.op is not REDUCE and node.op is not ARGREDUCE and node not in leaves:
+                stack.extend((s, False) for s in reversed(operands(node)) if s not in seen)
+    return order
+
+
+def plan_phases(kernel: Kernel, order: list[Node], free: Free) -> tuple[list[Phase], list[Store]]:
+    """The phases in order, and the stores that come after them, once for each outer point."""
+    inner = [a.name for a in kernel.inner]
+    inner_set = frozenset(inner)
+    ready: dict[Node, int] = {}
+    phases: dict[tuple[int, tuple[str, ...]], Phase] = {}
+
+    def phase_of(number: int, names: Iterable[str]) -> Phase:
+        chosen = set(names)
+        axes = tuple(a for a in kernel.inner if a.name in chosen)
+        return phases.setdefault((number, tuple(a.name for a in axes)), Phase(number, axes))
+
+    for node in order:
+        ready[node] = max((ready[operand] for operand in operands(node)), default=0)
+        if (node.op is REDUCE or node.op is ARGREDUCE) and not free[node] & inner_set:
+            phase_of(ready[node], node.attributes["axes"]).reductions.append(node)
+            ready[node] += 1
+    last: list[Store] = []
+    for store in kernel.stores:
+        names = store_axes(store, free) & inner_set
+        if not names:
+            last.append(store)
+            continue
+        first = max(ready[node] for node in store_nodes(store))
+        axes = tuple(name for name in inner if name in names)
+        later = [n for n, other in phases if other == axes and n >= first]
+        if kernel.buffers[store.buffer].access == "update":
+            # The buffer's old contents must be read before they are replaced.
+            first = max([first, *later])
+            later = []
+        phase_of(min(later, default=first), axes).stores.append(store)
+    ordered = sorted(phases.values(), key=lambda p: p.number)
+    plan_stashes(ordered, free, inner_set, kernel.vector)
+    return ordered, last
+
+
+def plan_stashes(phases: list[Phase], free: Free, inner: frozenset[str], vector: str) -> None:
+    """Choose the values that are cheaper to keep than to compute again in a later phase over the same axes."""
+    computed: dict[tuple[Node, tuple[KernelAxis, ...]], Phase] = {}
+    costs: dict[Node, int] = {}
+    for phase in phases:
+        seen: set[Node] = set()
+        stack = list(reversed(phase.roots))
+        while stack:
+            node = stack.pop()
+            if node in seen or not free[node] & inner or node.op is REDUCE or node.op is ARGREDUCE:
+                continue
+            seen.add(node)
+            earlier = computed.setdefault((node, phase.axes), phase)
+            if earlier is not phase and vector in free[node] and cost_again(node, free, inner, costs) > STASH_ABOVE:
+                phase.kept.append(node)
+                if node not in earlier.keeps:
+                    earlier.keeps.append(node)
+                continue
+            stack.extend(reversed(operands(node)))
+
+
+def cost_again(root: Node, free: Free, inner: frozenset[str], costs: dict[Node, int]) -> int:
+    """The instructions that computing a node again takes; plain loads are free, as reading it back is no cheaper."""
+    for node in needed([root], costs):
+        if node in costs:
+            continue
+        if not free[node] & inner or node.op is REDUCE or node.op is ARGREDUCE:
+            costs[node] = 0
+            continue
+        own = instructions(node)
+        if node.op is LOAD and not any(a.kind != "symbol" and a.kind != "axis" for a in atoms_of(node.attributes["index"])):
+            own = 0
+        costs[node] = min(own + sum(costs[operand] for operand in operands(node)), 1000)
+    return costs[root]

@@ -1,0 +1,120 @@
+"""Decisions about one kernel before any code: lanes, blocks, unrolling, phases, scratch memory and cost."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from flambeau.codegen.cpu import costs
+from flambeau.codegen.cpu.accumulate import partial_sums
+from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
+from flambeau.core.symbolic import Dim, ceil_divide, minimum, product
+from flambeau.ir.kernel import ARGREDUCE, REDUCE, Kernel
+from flambeau.ir.node import Node
+
+# Elements of a pointwise block: enough to make the block's own cost small, few enough for many chunks.
+_POINTWISE_BLOCK = 2048
+# Vector instructions that an unrolled loop body may have.
+_BODY_BUDGET = 160
+
+
+class KernelPlan:
+    """What the loops of a kernel look like. ``width`` lanes, ``copies`` vectors in an unrolled outer loop."""
+
+    def __init__(self, kernel: Kernel, features: frozenset[str]) -> None:
+        self.kernel = kernel
+        self.order = kernel.nodes()
+        self.free = dependencies(kernel, self.order)
+        self.lanes_outside = bool(kernel.outer) and kernel.vector == kernel.outer[-1].name
+        self.varying = [n for n in self.order if kernel.vector in self.free[n]]
+        self.width = self.choose_width(features)
+        self.phases, self.last_stores = plan_phases(kernel, self.order, self.free)
+        vector = kernel.vector if self.lanes_outside else None
+        self.parallel = tuple(a for a in kernel.outer if a.parallel and a.name != vector)
+        self.serial = tuple(a for a in kernel.outer if not a.parallel and a.name != vector)
+        self.copies = self.outer_copies() if self.lanes_outside else 1
+        self.block = self.choose_block()
+        self.scratch, self.scratch_bytes = self.place_scratch()
+
+    # -- lanes ----------------------------------------------------------------------------------------------
+    def choose_width(self, features: frozenset[str]) -> int:
+        if not self.kernel.vector:
+            return 1
+        values = [*self.varying, *(n.sources[0] for n in self.order if n.op is REDUCE or n.op is ARGREDUCE)]
+        widest = max((n.dtype.itemsize for n in values), default=4)
+        lanes = 16 if widest <= 4 else 8
+        return lanes if "avx512f" in features else lanes // 2
+
+    def outer_copies(self) -> int:
+        """How many vectors of outer points are worked on at once."""
+        cost = costs.total(self.varying)
+        if not self.phases:
+            return 4 if cost <= 8 else 2 if cost <= 32 else 1
+        registers = max(sum(2 if n.op is ARGREDUCE else 1 for n in p.reductions) for p in self.phases)
+        copies = 8 if cost <= 6 else 4 if cost <= 24 else 2 if cost <= 60 else 1
+        while copies > 1 and copies * registers > 16:
+            copies //= 2
+        return copies
+
+    def phase_copies(self, phase: Phase) -> int:
+        """How many vectors of a row are worked on at once in a phase along the vector axis."""
+        nodes = [n for n in needed(phase.roots, set(phase.kept)) if self.kernel.vector in self.free[n]]
+        cost = costs.total(nodes) + costs.total(phase.reductions)
+        partials = max((partial_sums(n) // self.width for n in phase.reductions), default=0)
+        if partials:
+            return partials if cost * partials <= _BODY_BUDGET else 1
+        return 4 if cost <= 10 else 2 if cost <= 32 else 1
+
+    # -- iterations ---------------------------------------------------------------------------------------------
+    def choose_block(self) -> int:
+        """Elements of the vector axis in one iteration; 0 when that axis is not divided."""
+        if not self.lanes_outside or not self.kernel.outer[-1].parallel:
+            return 0
+        return self.copies * self.width if self.phases else _POINTWISE_BLOCK
+
+    @property
+    def vector_size(self) -> Dim:
+        return self.kernel.outer[-1].size
+
+    @property
+    def blocks(self) -> Dim:
+        return ceil_divide(self.vector_size, self.block)
+
+    @cached_property
+    def iterations(self) -> Dim:
+        count = product(a.size for a in self.parallel)
+        return count * self.blocks if self.block else count
+
+    # -- scratch ------------------------------------------------------------------------------------------------
+    def place_scratch(self) -> tuple[dict[Node, Dim], Dim]:
+        """The offset in bytes of each value that is kept between phases, and the bytes of all."""
+        offsets: dict[Node, Dim] = {}
+        total: Dim = 0
+        for phase in self.phases:
+            for node in phase.keeps:
+                offsets[node] = total
+                count = product(a.size for a in phase.axes)
+                if self.lanes_outside:
+                    count = count * (self.copies * self.width)
+                total = total + ceil_divide(count * node.dtype.itemsize, 64) * 64
+        return offsets, total
+
+    # -- cost -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def cost(self) -> Dim:
+        """Rough nanoseconds of one iteration: an instruction on a vector takes a third, a memory access at least one."""
+        points = product(a.size for a in self.serial)
+        if self.block:
+            points = points * minimum(self.block, self.vector_size)
+        elif self.lanes_outside:
+            points = points * self.vector_size
+        lanes = self.width if self.lanes_outside else 1
+        total = picoseconds([n for s in self.last_stores for n in store_nodes(s)], lanes, set()) * points
+        for phase in self.phases:
+            width = self.width if self.kernel.vector in {a.name for a in phase.axes} or self.lanes_outside else 1
+            per_point = picoseconds(phase.roots, width, set(phase.kept)) + 100 * len(phase.stores)
+            total = total + product(a.size for a in phase.axes) * per_point * points
+        return ceil_divide(total, 1000) + 10
+
+
+def picoseconds(roots: list[Node], lanes: int, leaves: set[Node]) -> int:
+    return max(costs.total(needed(roots, leaves)) * 330 // lanes, 100)
