@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from flambeau import prims as p
 from flambeau.core.symbolic import Dim, Expression, ceil_divide, product
 from flambeau.ir.node import Node
-from flambeau.ops.declare import Size, Sizes, Value, normalize_dim, op
 from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.declare import Size, Sizes, Value, normalize_dim, op
 
 
 def as_sizes(value: Size | Sizes) -> tuple[Dim, ...]:

@@ -123,9 +123,7 @@ def check_against(operator: Operator, oracle: Callable[..., Any], float_type: dt
             assert same_kind, f"{operator.name}{_describe(call)}: dtype {result.dtype}, expected like {wanted.dtype}"
             if result.dtype.kind not in "iub":
                 result = result.astype(np.float64)
-            np.testing.assert_allclose(
-                result, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{operator.name}{_describe(call)}"
-            )
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{operator.name}{_describe(call)}")
 
 
 def _describe(call: Call) -> str:
