@@ -145,6 +145,8 @@ class _Step:
         value, position = np.broadcast_arrays(self.spread(value, names), self.dim(node.attributes["position"]))
         value = np.moveaxis(value, numbers, range(-len(numbers), 0)).reshape(*_kept(value.shape, numbers), -1)
         position = np.moveaxis(position, numbers, range(-len(numbers), 0)).reshape(value.shape)
+        if not value.shape[-1]:
+            return np.full(np.expand_dims(value[..., :0].sum(-1), numbers).shape, np.iinfo(np.int64).max)
         best = (np.max if node.attributes["kind"] == "max" else np.min)(value, axis=-1, keepdims=True)
         hit = (value == best) | ((value != value) & (best != best))
         out = np.where(hit, position, np.iinfo(np.int64).max).min(axis=-1)
