@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def compile_kernel(text: str) -> Callable[[Sequence[np.ndarray], int], None]:
     return run
 
 
-@lru_cache(maxsize=None)
+@cache
 def pointwise_kernel(
     name: str,
     operand: dtype,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+
 from tests.unit.cpu_kernel_runner import FEATURES, run_pointwise
 
 SPECIAL = [

@@ -9,7 +9,7 @@ import math
 
 from flambeau.codegen.cpu.lanes import Lanes, call_library, fma, polynomial, select
 from flambeau.codegen.cpu.math_exponential import EXP, exp, expm1_near_zero, log, power_of_two, reduce_exp, scale
-from flambeau.codegen.cpu.math_trigonometric import tan
+from flambeau.codegen.cpu.math_trigonometric import moderate_sin, moderate_tan
 
 # erf(x) / x - 1 in x^2 for |x| <= 1; errors 2^-29.6 and 2^-62.7
 ERF_INNER = {
@@ -71,8 +71,10 @@ ERFINV_OUTER = {
         0.00702174334, 1.00373149, 2.95832133,
     ),
 }  # fmt: skip
-# B(2k) / (2k) of the asymptotic series of digamma, for k = 7 .. 1
+# B(2k) / (2k (2k - 1)) of Stirling's series and B(2k) / (2k) of its derivative, for k = 7 .. 1
+STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+ASYMPTOTIC_FROM = 10
 
 
 def erf(x: Lanes) -> Lanes:
@@ -117,7 +119,23 @@ def erfinv(x: Lanes) -> Lanes:
 
 
 def lgamma(x: Lanes) -> Lanes:
-    return call_library("lgamma", x)
+    """log|gamma(x)|. Float goes through double: reflection below zero, upward recurrence to 10, Stirling's series."""
+    if x.kind == "double":  # near its zeros the formula loses digits that double has not to spare
+        return call_library("lgamma", x)
+    wide = x.convert("fpext", "double")
+    negative = wide < 0.0
+    z = select(negative, 1.0 - wide, wide)
+    product = z.like(1.0)
+    for _ in range(ASYMPTOTIC_FROM):
+        below = z < ASYMPTOTIC_FROM
+        product = select(below, product * z, product)
+        z = select(below, z + 1.0, z)
+    reciprocal = 1.0 / z
+    series = fma(z - 0.5, log(z), math.log(2.0 * math.pi) / 2.0) - z
+    value = series + polynomial(reciprocal * reciprocal, STIRLING) * reciprocal - log(product)
+    sine = moderate_sin(distance_to_integer(wide) * math.pi).absolute()
+    result = select(negative, math.log(math.pi) - log(sine) - value, value).convert("fptrunc", "float")
+    return select(x.absolute().equals(math.inf), math.inf, result)
 
 
 def digamma(x: Lanes) -> Lanes:
@@ -128,15 +146,20 @@ def digamma(x: Lanes) -> Lanes:
     z = select(negative, 1.0 - x, x)
     # the sum of 1 / (z + k) over the steps below 10, as one fraction
     numerator, denominator = z.like(0.0), z.like(1.0)
-    for _ in range(10):
-        below = z < 10.0
+    for _ in range(ASYMPTOTIC_FROM):
+        below = z < ASYMPTOTIC_FROM
         numerator = select(below, fma(numerator, z, denominator), numerator)
         denominator = select(below, denominator * z, denominator)
         z = select(below, z + 1.0, z)
     reciprocal = 1.0 / z
     square = reciprocal * reciprocal
     value = log(z) - reciprocal * 0.5 - polynomial(square, DIGAMMA) * square - numerator / denominator
-    fraction = x - x.intrinsic("roundeven")
-    reflected = value - math.pi / tan(fraction * math.pi)
+    fraction = distance_to_integer(x)
+    reflected = value - math.pi / moderate_tan(fraction * math.pi)
     result = select(negative, select(fraction.equals(0.0), math.nan, reflected), value)
     return select(x.equals(0.0), x.like(math.inf).with_sign_of(-x), result)
+
+
+def distance_to_integer(x: Lanes) -> Lanes:
+    """x less the nearest integer, exactly; NaN for infinities."""
+    return x - x.intrinsic("roundeven")

@@ -6,6 +6,7 @@ Each coefficient list is a minimax fit in the square of the argument, highest po
 from __future__ import annotations
 
 import math
+
 from flambeau.codegen.cpu.lanes import Lanes, call_library, fma, polynomial, replace_where, select
 from flambeau.codegen.cpu.math_exponential import nearest_integer
 
@@ -85,10 +86,15 @@ def bit_to_sign(quarters: Lanes, bit: int) -> Lanes:
 
 def sin(x: Lanes) -> Lanes:
     """At most 2 units in the last place for every finite x."""
+    return with_large_arguments("sin", x, moderate_sin(x))
+
+
+def moderate_sin(x: Lanes) -> Lanes:
+    """sin without the detour for large arguments."""
     r, quarters = turn(x.absolute())  # the sign of x goes on last: -0 stays
     even, odd = sin_and_cos(r)
     value = select((quarters & 1).equals(0), even, odd)
-    return with_large_arguments("sin", x, flip_sign(value, x.bits() ^ bit_to_sign(quarters, 1)))
+    return flip_sign(value, x.bits() ^ bit_to_sign(quarters, 1))
 
 
 def cos(x: Lanes) -> Lanes:
@@ -101,11 +107,16 @@ def cos(x: Lanes) -> Lanes:
 
 def tan(x: Lanes) -> Lanes:
     """At most 3 units in the last place for every finite x."""
+    return with_large_arguments("tan", x, moderate_tan(x))
+
+
+def moderate_tan(x: Lanes) -> Lanes:
+    """tan without the detour for large arguments."""
     r, quarters = turn(x.absolute())
     square = r * r
     tangent = fma(polynomial(square, TAN[x.kind]), square * r, r)
     value = select((quarters & 1).equals(0), tangent, 1.0 / tangent)
-    return with_large_arguments("tan", x, flip_sign(value, x.bits() ^ bit_to_sign(quarters, 0)))
+    return flip_sign(value, x.bits() ^ bit_to_sign(quarters, 0))
 
 
 # (asin x - x) / x^3 for |x| <= 1/2; relative errors 2^-27.6 and 2^-60

@@ -8,7 +8,6 @@ from flambeau.codegen.cpu import casts, integers, math_exponential, math_power, 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.lanes import Lanes, fma
 from flambeau.codegen.cpu.reduction import combine
-from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 
 Attributes = Mapping[str, object]
@@ -96,7 +95,8 @@ def bitwise(opcode: str) -> Rule:
     def rule(e: Emitter, operand: dtype, values: Sequence[Value], _: Attributes) -> Value:
         if operand.is_floating_point:
             raise unsupported(f"bitwise {opcode}", operand, "it takes integers and bool")
-        return e.binary(opcode, *values)
+        a, b = values
+        return e.binary(opcode, a, b)
 
     return rule
 
