@@ -102,7 +102,7 @@ class KernelBuilder:
         at = self.group.members[target.node]
         count = len(target.node.sources[2].shape)
         serial_names = {str(i) for i in at[:count]}
-        serial, serial_map = merge_axes([a for a in axes if a[0] in serial_names], indices, "s")
+        serial, serial_map = merge_axes([a for a in axes if a[0] in serial_names], indices, "q")
         free, free_map = merge_axes([a for a in axes if a[0] not in serial_names], indices, "a")
         chosen = serial + free
         return chosen, [], {**serial_map, **free_map}, chosen[-1][0] if chosen else ""
@@ -140,7 +140,7 @@ class KernelBuilder:
         scalars = tuple(self.scalar_types[s] for s in parameters.scalars)
         serial = self.group.kind == "scatter"
         kernel = k.Kernel(
-            outer=tuple(k.KernelAxis(n, s, not (serial and n.startswith("s"))) for n, s in outer),
+            outer=tuple(k.KernelAxis(n, s, not (serial and n.startswith("q"))) for n, s in outer),
             inner=tuple(k.KernelAxis(n, s) for n, s in inner),
             vector=vector, buffers=tuple(accesses), sizes=(), scalars=scalars, stores=tuple(stores),
         )  # fmt: skip
@@ -155,8 +155,6 @@ def canonical_sizes(kernel: k.Kernel) -> tuple[k.Kernel, tuple[Dim, ...]]:
         dims += k.index_dims(node)
     names = k.symbols_in(dims)
     renaming: dict[str, Dim] = {name: symbol(f"n{i}") for i, name in enumerate(names)}
-    if all(name == str(new) for name, new in renaming.items()):
-        return _with_sizes(kernel, tuple(names)), tuple(symbol(n) for n in names)
     renamed = k.substitute_kernel(kernel, renaming)
     return _with_sizes(renamed, tuple(f"n{i}" for i in range(len(names)))), tuple(symbol(n) for n in names)
 

@@ -70,6 +70,28 @@ class Grouping:
     group_of: dict[Node, Group]
     inlined: set[Node]
     stored: set[Node]
+    uses: dict[Node, list[Use]]  # of members and of graph inputs
+
+    def add_order(self, first: Group, then: Group) -> bool:
+        """Make ``then`` run after ``first``; False when it must run before."""
+        if first is then or (then.downstream >> first.number) & 1:
+            return first is then
+        connect(self.groups, first, then)
+        return True
+
+
+def connect(groups: list[Group], first: Group, then: Group) -> None:
+    """Record that ``then`` reads what ``first`` computes."""
+    if then.number in first.readers:
+        return
+    first.readers.add(then.number)
+    then.feeders.add(first.number)
+    stack = [(first, then.downstream | 1 << then.number)]
+    while stack:
+        group, reach = stack.pop()
+        if group.downstream | reach != group.downstream:
+            group.downstream |= reach
+            stack.extend((groups[f], group.downstream) for f in group.feeders)
 
 
 def group_nodes(graph: Graph) -> Grouping:
@@ -90,12 +112,10 @@ class _Fuser:
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
-            if node.op is INPUT or node.op.family in ("view", "source"):
-                continue
-            self._place(node)
+            if node.op is not INPUT and node.op.family not in ("view", "source"):
+                self._place(node)
         stored = self._stored()
-        grouping = Grouping(self.groups, self.group_of, self.inlined, stored)
-        return grouping
+        return Grouping(self.groups, self.group_of, self.inlined, stored, self.uses)
 
     # -- placing ----------------------------------------------------------------------------------------
     def _place(self, node: Node) -> None:
@@ -319,9 +339,9 @@ class _Fuser:
         seen: set[Node] = set()
         while stack:
             node, at, exact, conditional = stack.pop()
-            if node.op is INPUT or node.op.family == "source":
+            if node.op is not INPUT and node.op.family == "source":
                 continue
-            if node.op.family != "view":
+            if node.op is INPUT or node.op.family != "view":
                 self.uses.setdefault(node, []).append(Use(group, at, exact, conditional, opaque))
                 continue
             if opaque or (conditional and not at):
@@ -335,18 +355,8 @@ class _Fuser:
     def _connect(self, node: Node, group: Group, uses: list[Use]) -> None:
         """Record that every other group that reads the node comes after ``group``."""
         for other in {u.group.number for u in uses}:
-            if other != group.number and other not in group.readers:
-                group.readers.add(other)
-                self.groups[other].feeders.add(group.number)
-                self._extend(group, self.groups[other].downstream | 1 << other)
-
-    def _extend(self, group: Group, reach: int) -> None:
-        stack = [(group, reach)]
-        while stack:
-            group, reach = stack.pop()
-            if group.downstream | reach != group.downstream:
-                group.downstream |= reach
-                stack.extend((self.groups[f], group.downstream) for f in group.feeders)
+            if other != group.number:
+                connect(self.groups, group, self.groups[other])
 
     def _stored(self) -> set[Node]:
         stored: set[Node] = set(self.outputs)

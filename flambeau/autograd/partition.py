@@ -1,0 +1,75 @@
+"""Splits a computation and its derivative in two: what the forward part keeps, what the backward part computes again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flambeau.autograd.differentiate import gradients
+from flambeau.core.aval import Aval
+from flambeau.ir.graph import INPUT, Graph, graph_input
+from flambeau.ir.node import Node, rebuild, toposort
+
+
+@dataclass(frozen=True)
+class Partition:
+    """``forward`` computes the outputs and then ``extra`` saved values.
+
+    ``saved`` lists the forward nodes that ``backward`` takes as its first inputs (inputs, outputs and extra ones); its
+    remaining inputs are the cotangents of the outputs marked in ``present``. Its outputs are the gradients of the
+    inputs marked in ``given``, in order.
+    """
+
+    forward: Graph
+    extra: tuple[Node, ...]
+    saved: tuple[Node, ...]
+    backward: Graph
+    present: tuple[bool, ...]
+    given: tuple[bool, ...]
+
+
+def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> Partition:
+    """Differentiate ``graph`` by the inputs ``wanted``, given cotangents of the outputs marked in ``present``."""
+    cotangents = [
+        graph_input(f"g{i}", Aval(o.shape, o.dtype)) if here else None
+        for i, (o, here) in enumerate(zip(graph.outputs, present, strict=True))
+    ]
+    parts = gradients(graph.outputs, cotangents, wanted)
+    found = [g for g in parts if g is not None]
+    saved = _saved(graph, found)
+    names: dict[Node, Node] = {node: graph_input(f"v{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)}
+    given = [g for g in cotangents if g is not None]
+    outputs = rebuild(found, lambda node, sources: None, {**names, **{g: g for g in given}})
+    extra = tuple(n for n in saved if n.op is not INPUT and n not in graph.outputs)
+    return Partition(
+        Graph(graph.inputs, (*graph.outputs, *extra)), extra, saved,
+        Graph((*names.values(), *given), tuple(outputs)), tuple(present), tuple(g is not None for g in parts),
+    )  # fmt: skip
+
+
+def _saved(graph: Graph, roots: Sequence[Node]) -> tuple[Node, ...]:
+    """Forward values that the backward part starts from: inputs and outputs as they are, results of reductions,
+    products and draws; pointwise work and views in between are done again."""
+    forward = set(toposort(graph.outputs)) | set(graph.inputs)
+    outputs = set(graph.outputs)
+    seen: set[Node] = set()
+    saved: dict[Node, None] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in forward and (node.op is INPUT or node in outputs or _worth_saving(node)):
+            if node.op is INPUT or node.op.family != "source":
+                saved[node] = None
+                continue
+        stack.extend(node.sources)
+    return tuple(sorted(saved, key=lambda n: n.serial))
+
+
+def _worth_saving(node: Node) -> bool:
+    if node.op.family in ("reduce", "matmul", "row", "random") or node.op.name == "scatter":
+        return True
+    # a mask made of random numbers is smaller than the numbers
+    return node.dtype.itemsize == 1 and any(s.op is not INPUT and s.op.family == "random" for s in node.sources)

@@ -1,0 +1,191 @@
+"""The eager interpreter: finds the plan of an operator call and runs it on memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flambeau.compile.program import BoundProgram
+from flambeau.core.dtypes import dtype
+from flambeau.core.events import counters
+from flambeau.interp.folding import Folding, make_folding
+from flambeau.interp.functions import GraphFunction, layout_of, stride_sizes
+from flambeau.interp.layout import ViewOf, views_of
+from flambeau.interp.tracing import Template, Traced, trace_operator
+from flambeau.ir.graph import INPUT
+from flambeau.ops.declare import Operator
+from flambeau.runtime.generator import default_generator
+from flambeau.runtime.launch import KernelError
+from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
+from flambeau.schedule.schedule import OutputSpec
+
+Ints = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Operand:
+    """A tensor as the interpreter sees it: memory, where in it (bytes), and metadata."""
+
+    storage: Storage
+    address: int
+    meta: TensorMeta
+
+
+@dataclass(slots=True, eq=False)
+class RunPlan:
+    """Everything decided for one function on operands of exactly these metas.
+
+    ``views``: the outputs are views, nothing runs. ``aliases``: outputs that are an input itself. ``copies``: operands whose
+    strides the folding cannot express, to be made row-major first.
+    """
+
+    function: GraphFunction
+    bound: BoundProgram | None
+    outputs: list[TensorMeta]
+    views: list[ViewOf] | None = None
+    into: tuple[int | None, ...] = ()
+    folding: Folding | None = None
+    aliases: dict[int, int] = field(default_factory=dict)
+
+
+def plan_function(
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], folding: Folding | None,
+    into: tuple[int | None, ...] = (), result_shapes: Sequence[Ints | None] = (),
+) -> RunPlan:  # fmt: skip
+    """Bind ``function`` for operands with these metas.
+
+    With a ``folding`` the function works on folded shapes and each output is unfolded to ``result_shapes`` (None: the
+    folding's own shape). ``into`` gives for each output the operand whose memory it is written to.
+    """
+    seen = [_seen(m, folding) for m in metas]
+    layouts = tuple(layout_of(shape, strides) for shape, strides in seen)
+    values = dict(sizes) or function.sizes([shape for shape, _ in seen])
+    into = into or (None,) * len(function.graph.outputs)
+    outputs = _output_metas(function, values, folding, result_shapes, metas, into)
+    if folding is None and not any(i is not None for i in into):
+        views = _as_views(function, seen, values)
+        if views is not None:
+            return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(views, outputs, strict=True)], views)
+    for position, ((_, strides), layout) in enumerate(zip(seen, layouts, strict=True)):
+        values |= stride_sizes(position, strides, layout)
+    program = function.program(layouts, tuple(OutputSpec(into=i) for i in into))
+    counters["plans"] += 1
+    return RunPlan(function, program.bind(values), outputs, None, into, folding)
+
+
+def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
+    if folding is None:
+        return meta.shape, meta.strides
+    folded = folding.fold(meta.shape, meta.strides)
+    assert folded is not None, "operands that do not fold are copied before"
+    return folded
+
+
+def _output_metas(
+    function: GraphFunction, sizes: Mapping[str, int], folding: Folding | None, shapes: Sequence[Ints | None],
+    metas: Sequence[TensorMeta], into: tuple[int | None, ...],
+) -> list[TensorMeta]:  # fmt: skip
+    out: list[TensorMeta] = []
+    found = [None] * len(function.graph.outputs) if folding else function.output_shapes(sizes)
+    for k, node in enumerate(function.graph.outputs):
+        target = into[k]
+        if target is not None:
+            out.append(metas[target])
+        elif folding is None:
+            out.append(meta_of(found[k], node.dtype))  # type: ignore[arg-type]
+        else:
+            shape = shapes[k] if k < len(shapes) else None
+            out.append(unfolded_meta(folding, shape, node.dtype))
+    return out
+
+
+def unfolded_meta(folding: Folding, shape: Ints | None, kind: dtype) -> TensorMeta:
+    """The metadata of a result that the folded program wrote row-major: ``shape`` broadcasts to the folding's."""
+    if shape is None or shape == folding.shape:
+        return meta_of(folding.shape, kind, folding.strides)
+    if folding.order == tuple(range(len(folding.order))):
+        return meta_of(shape, kind, contiguous_strides(shape))
+    lead = len(folding.shape) - len(shape)
+    strides = [0] * len(shape)
+    running = 1
+    for axis in reversed(folding.order):
+        if axis >= lead:
+            strides[axis - lead] = running
+            running *= max(shape[axis - lead], 1)
+    return meta_of(shape, kind, tuple(strides))
+
+
+def _as_views(function: GraphFunction, seen: Sequence[tuple[Ints, Ints]], sizes: Mapping[str, int]) -> list[ViewOf] | None:
+    if any(o.op is not INPUT and o.op.family != "view" for o in function.graph.outputs):
+        return None
+    return views_of(function.at_sizes(sizes), seen)
+
+
+def run_plan(plan: RunPlan, operands: Sequence[Operand], numbers: Sequence[Any]) -> list[Operand]:
+    """Run on ``operands``; returns the outputs (those written into operands included)."""
+    if plan.views is not None:
+        out: list[Operand] = []
+        for view, meta in zip(plan.views, plan.outputs, strict=True):
+            source = operands[view.position]
+            out.append(Operand(source.storage, source.address + view.offset * meta.dtype.itemsize, meta))
+        return out
+    results: list[Operand] = []
+    for meta, target in zip(plan.outputs, plan.into, strict=True):
+        if target is None:
+            storage = Storage(meta.nbytes)
+            results.append(Operand(storage, storage.address, meta))
+        else:
+            results.append(operands[target])
+    bound = plan.bound
+    assert bound is not None
+    try:
+        bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], default_generator.address)
+    except KernelError as error:
+        raise _python_error(plan.function.name, error) from None
+    return results
+
+
+def _python_error(name: str, error: KernelError) -> Exception:
+    if error.kind == 1:
+        return IndexError(f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})")
+    return RuntimeError(f"{name}: internal error: a kernel left its buffers ({error})")
+
+
+# -- operators ------------------------------------------------------------------------------------------
+class OperatorPrograms:
+    """The traces of operators, by everything except the sizes."""
+
+    def __init__(self) -> None:
+        self._variants: dict[Any, list[Traced]] = {}
+
+    def find(
+        self, operator: Operator, template: Template, metas: Sequence[TensorMeta], weak: Sequence[bool], numbers: Sequence[type],
+        sizes: Sequence[int], folding: Folding | None, cast_to: dtype | None = None,
+    ) -> tuple[Traced, dict[str, int]]:  # fmt: skip
+        """The trace that holds for these operands (made now if there is none), with the values of its symbols."""
+        seen = [_seen(m, folding) for m in metas]
+        classes = tuple((m.dtype, tuple(min(n, 2) for n in shape)) for m, (shape, _) in zip(metas, seen, strict=True))
+        key = (operator, template, classes, tuple(weak), tuple(numbers), tuple(min(n, 2) if n >= 0 else n for n in sizes), folding is not None, cast_to)
+        shapes = [shape for shape, _ in seen]
+        variants = self._variants.setdefault(key, [])
+        for traced in variants:
+            values = traced.function.sizes(shapes)
+            values |= {f"z{k}": n for k, n in enumerate(sizes)}
+            if traced.function.holds(values):
+                return traced, values
+        avals = [(shape, m.dtype, w) for shape, m, w in zip(shapes, metas, weak, strict=True)]
+        shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
+        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to)
+        counters["traces"] += 1
+        variants.append(traced)
+        values = traced.function.sizes(shapes) | {f"z{k}": n for k, n in enumerate(sizes)}
+        return traced, values
+
+
+programs = OperatorPrograms()
+
+
+def fold_operands(operator: Operator, metas: Sequence[TensorMeta]) -> Folding | None:
+    """The folding of a pointwise call; None for other operators."""
+    return make_folding(metas, operator.name) if operator.kind == "pointwise" and metas else None

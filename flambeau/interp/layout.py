@@ -1,0 +1,104 @@
+"""The layout interpreter: follows view primitives on strides instead of data, so that views in eager mode run no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flambeau.ir.graph import INPUT, Graph
+from flambeau.ir.node import Node
+from flambeau.runtime.storage import contiguous_strides
+
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOf:
+    """A strided view of input ``position``; the offset is in elements from the input's own first element."""
+
+    position: int
+    shape: Ints
+    strides: Ints
+    offset: int
+
+
+def view_strides(shape: Ints, strides: Ints, new_shape: Ints) -> Ints | None:
+    """Strides that show the same elements in ``new_shape``, or None when only a copy can.
+
+    Runs of axes that are contiguous among themselves may be split and merged freely.
+    """
+    if 0 in shape:
+        return contiguous_strides(new_shape) if shape != new_shape else strides
+    kept = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    out: list[int] = []
+    at = len(kept) - 1
+    block, stride = 1, 1  # elements left in the current run, stride of its next axis
+    for size in reversed(new_shape):
+        if size == 1:
+            out.append(stride if at < 0 and block == 1 else stride)
+            continue
+        while block % size:
+            if block != 1 or at < 0:
+                return None
+            block, stride = kept[at]
+            at -= 1
+            while at >= 0 and kept[at][1] == stride * block:
+                block *= kept[at][0]
+                at -= 1
+        out.append(stride)
+        stride *= size
+        block //= size
+    return tuple(reversed(out)) if block == 1 and at < 0 else None
+
+
+def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, Ints]]) -> ViewOf | None:
+    """``node`` as a view of one input, or None when it computes something or strides cannot express it.
+
+    All sizes must be ints; ``layouts`` gives each input's shape and strides.
+    """
+    chain: list[Node] = []
+    while node.op is not INPUT:
+        if node.op.family != "view" or len(node.sources) != 1 or node.op.name in ("pad", "as_strided"):
+            return None
+        chain.append(node)
+        node = node.sources[0]
+    position = inputs.index(node)
+    shape, strides = layouts[position]
+    offset = 0
+    for step in reversed(chain):
+        found = _step(step, shape, strides)
+        if found is None:
+            return None
+        strides, moved = found
+        shape = step.shape  # type: ignore[assignment]
+        offset += moved
+    return ViewOf(position, shape, strides, offset)
+
+
+def _step(node: Node, shape: Ints, strides: Ints) -> tuple[Ints, int] | None:
+    attributes = node.attributes
+    match node.op.name:
+        case "expand":
+            return tuple(s if n == m else 0 for n, m, s in zip(shape, node.shape, strides, strict=True)), 0
+        case "permute":
+            return tuple(strides[a] for a in attributes["axes"]), 0
+        case "slice":
+            if any(step < 0 for step in attributes["steps"]):
+                return None
+            moved = sum(start * s for start, s in zip(attributes["starts"], strides, strict=True))
+            return tuple(s * step for s, step in zip(strides, attributes["steps"], strict=True)), moved
+        case "reshape":
+            found = view_strides(shape, strides, node.shape)  # type: ignore[arg-type]
+            return None if found is None else (found, 0)
+    return None
+
+
+def views_of(graph: Graph, layouts: Sequence[tuple[Ints, Ints]]) -> list[ViewOf] | None:
+    """Every output as a view of an input, or None when some output is not."""
+    out: list[ViewOf] = []
+    for node in graph.outputs:
+        found = view_of(node, graph.inputs, layouts)
+        if found is None:
+            return None
+        out.append(found)
+    return out

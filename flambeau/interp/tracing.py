@@ -1,0 +1,181 @@
+"""Traces an operator's body with symbolic sizes into a GraphFunction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau.core import dtypes
+from flambeau.core.aval import Aval
+from flambeau.core.symbolic import Dim, Expression, SizeScope, symbol
+from flambeau.interp.functions import GraphFunction
+from flambeau.ir.graph import Graph, graph_input
+from flambeau.ir.node import Node
+from flambeau.ops.declare import Operator, map_nodes
+from flambeau.prims.pointwise import cast
+
+NUMBER_TYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlot:
+    """Stands for tensor ``index`` in a template of arguments."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSlot:
+    """Stands for run-time number ``index`` of Python type ``kind``."""
+
+    index: int
+    kind: type
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSlot:
+    """Stands for run-time size ``index``."""
+
+    index: int
+
+
+Template = tuple[Any, ...]
+
+
+def fill(template: Any, tensors: Sequence[Any], numbers: Sequence[Any], sizes: Sequence[Any]) -> Any:
+    """Put values in place of the slots of a template."""
+    if isinstance(template, TensorSlot):
+        return tensors[template.index]
+    if isinstance(template, NumberSlot):
+        return numbers[template.index]
+    if isinstance(template, SizeSlot):
+        return sizes[template.index]
+    if type(template) is tuple:
+        return tuple(fill(t, tensors, numbers, sizes) for t in template)
+    return template
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced operator: the function, the shape of its result (a template of output positions) and what was decided."""
+
+    function: GraphFunction
+    structure: Any
+    size_symbols: tuple[str, ...]
+
+
+def trace_operator(
+    operator: Operator, template: Template, avals: Sequence[tuple[tuple[int, ...], dtypes.dtype, bool]], numbers: Sequence[type],
+    sizes: Sequence[int], shared: Sequence[tuple[int | str, ...]] | None = None,
+    cast_to: dtypes.dtype | None = None,
+) -> Traced:  # fmt: skip
+    """Trace ``operator`` for tensors of the given (shape, dtype, weak); sizes of 2 and more become symbols.
+
+    ``shared`` names the symbol of each axis instead (equal names are equal sizes). Comparisons of sizes are answered
+    with the sizes at hand; two sizes found equal become one symbol, so the body is traced again until nothing new is found equal.
+    ``cast_to`` is the type that results are converted to (in-place operators and ``out=``).
+    """
+    names, hints = _symbols(avals, sizes, shared)
+    equalities: dict[tuple[str, Expression], bool] = {}
+    while True:
+        scope = SizeScope(hints)
+        with scope:
+            inputs, size_values = _inputs(names, avals, numbers, sizes)
+            nodes = inputs[: len(avals)]
+            arguments = fill(template, nodes, inputs[len(avals) :], size_values)
+            result = operator.inline(list(arguments))
+            if cast_to is not None:
+                result = map_nodes(lambda n: n if n.dtype is cast_to else cast(n, to=cast_to), result)
+        merged = _merge(names, scope, hints)
+        if not merged:
+            break
+        equalities |= merged
+    outputs: list[Node] = []
+    structure = flatten(result, outputs)
+    predicates = tuple((r, e, t) for (r, e), t in {**equalities, **scope.predicates}.items())
+    function = GraphFunction(operator.name, Graph(tuple(inputs), tuple(outputs)), len(avals), predicates)
+    return Traced(function, structure, tuple(names["sizes"]))
+
+
+def _symbols(
+    avals: Sequence[tuple[tuple[int, ...], Any, bool]], sizes: Sequence[int], shared: Sequence[tuple[int | str, ...]] | None
+) -> tuple[dict[Any, list[Any]], dict[str, int]]:
+    names: dict[Any, list[Any]] = {}
+    hints: dict[str, int] = {}
+    count = 0
+    for i, (shape, _, _) in enumerate(avals):
+        axes: list[int | str] = []
+        for k, n in enumerate(shape):
+            if n < 2:
+                axes.append(n)
+                continue
+            name = shared[i][k] if shared is not None else f"s{count}"
+            count += 1
+            hints[str(name)] = n
+            axes.append(str(name))
+        names[i] = axes
+    names["sizes"] = []
+    for k, n in enumerate(sizes):
+        names["sizes"].append(f"z{k}" if n >= 2 else n)
+        hints[f"z{k}"] = n
+    return names, hints
+
+
+def _inputs(
+    names: dict[Any, list[Any]], avals: Sequence[tuple[tuple[int, ...], Any, bool]], numbers: Sequence[type], sizes: Sequence[int]
+) -> tuple[list[Node], list[Dim]]:
+    nodes = [
+        graph_input(f"x{i}", Aval(tuple(_dim(n) for n in names[i]), kind, weak)) for i, (_, kind, weak) in enumerate(avals)
+    ]
+    nodes += [graph_input(f"c{j}", Aval((), NUMBER_TYPES[kind], True)) for j, kind in enumerate(numbers)]
+    return nodes, [_dim(n) for n in names["sizes"]]
+
+
+def _dim(name: int | str) -> Dim:
+    return symbol(name) if isinstance(name, str) else name
+
+
+def _merge(names: dict[Any, list[Any]], scope: SizeScope, hints: dict[str, int]) -> dict[tuple[str, Expression], bool]:
+    """Give one name to symbols that were compared and found equal; returns those comparisons."""
+    found: dict[tuple[str, Expression], bool] = {}
+    for (relation, value), truth in scope.predicates.items():
+        if relation != "eq" or not truth or len(value.terms) != 2:
+            continue
+        (m, c), (n, d) = value.terms
+        if len(m) == len(n) == 1 and c + d == 0 and m[0].kind == n[0].kind == "symbol" and abs(c) == 1:
+            keep, drop = sorted((m[0].name, n[0].name))
+            for axes in names.values():
+                axes[:] = [keep if a == drop else a for a in axes]
+            found[relation, value] = True
+    return found
+
+
+def flatten(value: Any, outputs: list[Node]) -> Any:
+    """Collect the nodes of a result; returns its structure with positions in place of nodes."""
+    if isinstance(value, Node):
+        outputs.append(value)
+        return len(outputs) - 1
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(flatten(v, outputs) for v in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(flatten(v, outputs) for v in value)
+    raise TypeError(f"an operator's body must return nodes, got {type(value).__name__}")
+
+
+def restructure(structure: Any, values: Sequence[Any]) -> Any:
+    """Put values in place of the positions of a structure."""
+    if isinstance(structure, int):
+        return values[structure]
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*(restructure(s, values) for s in structure))
+    return type(structure)(restructure(s, values) for s in structure)
+
+
+def positions(structure: Any) -> Iterator[int]:
+    """All positions in a structure, in order."""
+    if isinstance(structure, int):
+        yield structure
+    else:
+        for part in structure:
+            yield from positions(part)

@@ -1,0 +1,84 @@
+"""Memory and metadata of tensors: Storage holds bytes and the version counter, TensorMeta says how they are read."""
+
+from __future__ import annotations
+
+from flambeau.core.dtypes import dtype
+from flambeau.runtime import allocator
+
+
+class Storage:
+    """A block of memory. ``owner`` keeps foreign memory alive (a numpy array, a DLPack capsule); without one the block
+    goes back to the allocator when the storage dies. ``version`` counts in-place changes. ``pending`` is set while a
+    capture has not yet computed the contents."""
+
+    __slots__ = ("__weakref__", "address", "nbytes", "owner", "pending", "version")
+
+    def __init__(self, nbytes: int, address: int | None = None, owner: object = None) -> None:
+        self.nbytes = nbytes
+        self.owner = owner
+        self.version = 0
+        self.pending: object = None
+        self.address = allocator.allocate(nbytes) if address is None else address
+
+    def __del__(self) -> None:
+        if self.owner is None and self.address:
+            allocator.release(self.address, self.nbytes)
+
+
+class TensorMeta:
+    """Shape, strides (in elements) and dtype; interned, so that equal metadata is the same object.
+
+    ``classes`` describes it up to what programs are specialised for: per axis the size class (0, 1 or 2 for more) and,
+    unless row-major, the stride class (0, 1 or 2 for another).
+    """
+
+    __slots__ = ("classes", "contiguous", "dtype", "nbytes", "numel", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: dtype) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.numel = 1
+        self.contiguous = True
+        running = 1
+        for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+            if size != 1:
+                self.contiguous &= stride == running
+            running *= size
+            self.numel *= size
+        self.contiguous |= self.numel == 0
+        self.nbytes = self.numel * dtype.itemsize
+        sizes = tuple(min(n, 2) for n in shape)
+        self.classes = (dtype, sizes, None if self.contiguous else tuple(s if s < 2 else 2 for s in strides))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}{list(self.shape)}" + ("" if self.contiguous else f" strides {list(self.strides)}")
+
+
+_metas: dict[tuple[tuple[int, ...], tuple[int, ...] | None, dtype], TensorMeta] = {}
+_LIMIT = 1 << 16
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides; as torch's, an axis of size 0 counts as 1."""
+    out = []
+    running = 1
+    for size in reversed(shape):
+        out.append(running)
+        running *= max(size, 1)
+    return tuple(reversed(out))
+
+
+def meta_of(shape: tuple[int, ...], dtype: dtype, strides: tuple[int, ...] | None = None) -> TensorMeta:
+    """The one TensorMeta with these values; ``strides`` None means row-major."""
+    key = (shape, strides, dtype)
+    found = _metas.get(key)
+    if found is None:
+        if strides is None:
+            found = meta_of(shape, dtype, contiguous_strides(shape))
+        else:
+            found = TensorMeta(shape, strides, dtype)
+        if len(_metas) > _LIMIT:
+            _metas.clear()
+        found = _metas.setdefault(key, found)
+    return found

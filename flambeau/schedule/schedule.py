@@ -1,0 +1,303 @@
+"""From a graph to an ordered list of calls over numbered buffers: what a program runs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flambeau import prims as p
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, contiguous_strides, product
+from flambeau.ir.graph import Graph
+from flambeau.ir.node import Node
+from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
+from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
+from flambeau.schedule.legalize import Strides, batch_stride, legalize, strided_operand
+from flambeau.schedule.lowering import Source
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """How an input arrives: in memory with ``strides`` (in elements), or as a number (``scalar``)."""
+
+    strides: Strides | None
+    scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """Where an output goes: new memory with ``strides`` (None: row-major), or ``into`` the memory of an input."""
+
+    strides: Strides | None = None
+    into: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of memory: ``role`` input, output or temporary; ``index`` is its position among inputs or outputs."""
+
+    role: str
+    index: int
+    dtype: dtype
+    numel: Dim
+
+
+@dataclass(frozen=True)
+class MatmulOperands:
+    """Sizes and strides of one batched product; buffers are numbers of program buffers, offsets in elements."""
+
+    batch: Dim
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    buffers: tuple[int, int]
+    dtypes: tuple[dtype, dtype]
+    offsets: tuple[Dim, Dim]
+    strides: tuple[tuple[Dim, Dim, Dim], tuple[Dim, Dim, Dim]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step. ``built`` is the kernel (of a matmul: its epilogue); templates read ``reads`` and ``attributes``."""
+
+    kind: str  # loop, scatter, matmul, scan, argsort, random
+    wave: int
+    writes: tuple[int, ...]
+    reads: tuple[int, ...]
+    built: BuiltKernel | None = None
+    operands: MatmulOperands | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Buffers and calls; ``outputs[j]`` is the buffer of output j; ``scalars`` are the positions of number inputs."""
+
+    buffers: tuple[Buffer, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[int, ...]
+    scalars: tuple[int, ...]
+
+
+def make_schedule(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> Schedule:
+    """Legalize, fuse, order and lower ``graph``."""
+    return _Scheduler(graph, inputs, outputs).run()
+
+
+class _Scheduler:
+    def __init__(self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
+        self.inputs = inputs
+        self.layouts: dict[Node, Strides] = {
+            node: spec.strides for node, spec in zip(graph.inputs, inputs, strict=True) if spec.strides is not None
+        }
+        self.graph = legalize(graph, self.layouts)
+        self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
+        self.buffers: list[Buffer] = []
+        self.sources: dict[Node, Source] = {}
+        self.scalar_types: list[dtype] = []
+        self.scalars: list[int] = []
+        self.targets: dict[Group, list[Target]] = {}
+        self.copies: list[tuple[Node, int, int]] = []
+
+    def run(self) -> Schedule:
+        self._add_inputs()
+        grouping = group_nodes(self.graph)
+        self._order_random(grouping)
+        direct = {o for o in self.graph.outputs if self._may_write_into(o, grouping)}
+        order = topological(grouping)
+        for group in order:
+            for node in reversed(group.members):
+                if node in grouping.stored:
+                    self._add_target(node, group, direct)
+        calls = self._calls(order, grouping)
+        outputs = tuple(self._output_buffer(o) for o in self.graph.outputs)
+        return Schedule(tuple(self.buffers), tuple(calls), outputs, tuple(self.scalars))
+
+    # -- buffers ----------------------------------------------------------------------------------------
+    def _add_inputs(self) -> None:
+        for position, (node, spec) in enumerate(zip(self.graph.inputs, self.inputs, strict=True)):
+            number = len(self.buffers)
+            self.buffers.append(Buffer("input", position, node.dtype, product(node.shape)))
+            if spec.scalar:
+                self.sources[node] = Source(-1, (), len(self.scalars))
+                self.scalars.append(position)
+                self.scalar_types.append(node.dtype)
+            else:
+                self.sources[node] = Source(number, spec.strides or contiguous_strides(node.shape))
+
+    def _add_target(self, node: Node, group: Group, direct: set[Node]) -> None:
+        spec = self.specs.get(node)
+        strides: Strides | None = None
+        if node.op.name == "scatter":
+            base = self.sources[node.sources[0]]
+            number, strides = base.buffer, base.strides
+            if spec is not None and spec.into is not None:
+                self.copies.append((node, number, spec.into))
+        elif spec is not None and spec.into is not None:
+            target = self.sources[self.graph.inputs[spec.into]]
+            if node in direct:
+                number, strides = target.buffer, target.strides
+            else:
+                number = self._new("temporary", len(self.buffers), node)
+                self.copies.append((node, number, spec.into))
+        else:
+            owner = self._scatter_owner(node)
+            spec = self.specs.get(owner)
+            if spec is not None and spec.into is None:
+                number = self._new("output", self.graph.outputs.index(owner), node)
+                strides = spec.strides
+            else:
+                number = self._new("temporary", len(self.buffers), node)
+        self.sources[node] = Source(number, strides or contiguous_strides(node.shape))
+        self.targets.setdefault(group, []).append(Target(node, number, node.dtype, strides))
+
+    def _scatter_owner(self, node: Node) -> Node:
+        """The scatter that updates this copy in place (the last of a chain), or the node itself."""
+        found = self._scatters().get(node)
+        while found is not None:
+            node, found = found, self._scatters().get(found)
+        return node
+
+    def _scatters(self) -> dict[Node, Node]:
+        if not hasattr(self, "_scatter_of"):
+            self._scatter_of = {n.sources[0]: n for n in self.graph.nodes() if n.op is p.scatter}
+        return self._scatter_of
+
+    def _new(self, role: str, index: int, node: Node) -> int:
+        self.buffers.append(Buffer(role, index, node.dtype, product(node.shape)))
+        return len(self.buffers) - 1
+
+    def _output_buffer(self, node: Node) -> int:
+        return self.sources[node].buffer
+
+    # -- writing into inputs ----------------------------------------------------------------------------
+    def _may_write_into(self, node: Node, grouping: Grouping) -> bool:
+        """Whether the output may be stored over the input while everybody else has read the old value."""
+        spec = self.specs[node]
+        group = grouping.group_of[node]
+        if spec.into is None or group.inner or group.kind != "loop":
+            return False
+        target = self.graph.inputs[spec.into]
+        if self.layouts.get(target) is not None and _may_overlap(self.layouts[target], target.shape):
+            return False
+        uses = grouping.uses.get(target, [])
+        if any(u.group is group and not _same_place(u, group, node) for u in uses):
+            return False
+        if _takes(group, grouping):
+            return False
+        return all(grouping.add_order(u.group, group) for u in uses)
+
+    def _order_random(self, grouping: Grouping) -> None:
+        draws = sorted((n for n in grouping.group_of if n.op.family == "random"), key=lambda n: n.attributes["serial"])
+        for first, then in zip(draws, draws[1:], strict=False):
+            grouping.add_order(grouping.group_of[first], grouping.group_of[then])
+
+    # -- calls ------------------------------------------------------------------------------------------
+    def _calls(self, order: list[Group], grouping: Grouping) -> list[Call]:
+        waves: dict[int, int] = {}
+        calls: list[Call] = []
+        for group in order:
+            waves[group.number] = max((waves[f] + 1 for f in group.feeders), default=0)
+        for group in order:
+            calls.append(self._call(group, waves[group.number]))
+        calls.sort(key=lambda c: c.wave)
+        last = max((c.wave for c in calls), default=-1) + 1
+        for node, buffer, into in self.copies:
+            calls.append(self._write_back(node, buffer, into, last))
+        return calls
+
+    def _call(self, group: Group, wave: int) -> Call:
+        targets = self.targets.get(group, [])
+        writes = tuple(t.buffer for t in targets)
+        if group.kind in ("loop", "scatter", "matmul"):
+            operands = self._matmul(group) if group.kind == "matmul" else None
+            built = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types).build()
+            reads = tuple(b for b in built.buffers if b not in writes or group.kind == "scatter")
+            reads += operands.buffers if operands else ()
+            return Call(group.kind, wave, writes, reads, built, operands)
+        (node,) = group.members
+        sources = [self.sources[s] for s in node.sources]
+        attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
+        return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes)
+
+    def _buffer_types(self) -> list[dtype]:
+        return [b.dtype for b in self.buffers]
+
+    def _reader(self, node: Node) -> Source | None:
+        return self.sources.get(node)
+
+    def _matmul(self, group: Group) -> MatmulOperands:
+        core = group.core
+        assert core is not None
+        found = [strided_operand(s, self._strides()) for s in core.sources]
+        a, b = found
+        assert a is not None and b is not None, "legalize copies operands that are not strided"
+        shapes = [s.shape for s in core.sources]
+        batches = [batch_stride(s, o.strides) for s, o in zip(shapes, (a, b), strict=True)]
+        assert batches[0] is not None and batches[1] is not None
+        return MatmulOperands(
+            product(core.shape[:-2]), core.shape[-2], core.shape[-1], shapes[0][-1],
+            (self.sources[a.leaf].buffer, self.sources[b.leaf].buffer), (a.leaf.dtype, b.leaf.dtype), (a.offset, b.offset),
+            ((batches[0], *a.strides[-2:]), (batches[1], *b.strides[-2:])),
+        )  # fmt: skip
+
+    def _strides(self) -> dict[Node, Strides]:
+        return {node: source.strides for node, source in self.sources.items() if source.buffer >= 0}
+
+    def _write_back(self, node: Node, buffer: int, into: int, wave: int) -> Call:
+        """Copy a finished temporary over an input."""
+        target = self.graph.inputs[into]
+        copy = p.copy(node, index=-1)
+        group = Group(-1, "loop")
+        at = tuple(0 if n == 1 else _axis(group, i, n) for i, n in enumerate(node.shape))
+        group.members[copy] = at
+        source, destination = Source(buffer, self.sources[node].strides), self.sources[target]
+        reader = {node: source}.get
+        built = KernelBuilder(
+            group, [Target(copy, destination.buffer, copy.dtype, destination.strides)], reader, self._buffer_types(), self.scalar_types
+        ).build()
+        return Call("loop", wave, (destination.buffer,), (buffer,), built)
+
+
+def _axis(group: Group, position: int, size: Dim) -> Dim:
+    from flambeau.core.symbolic import axis
+
+    group.axes.append((f"w{position}", size))
+    return axis(f"w{position}", size)
+
+
+def _same_place(use: Use, group: Group, node: Node) -> bool:
+    return use.exact and not use.conditional and use.at == group.members[node]
+
+
+def _takes(group: Group, grouping: Grouping) -> bool:
+    return any(n.op.name == "take" for n in group.members)
+
+
+def _may_overlap(strides: Strides, shape: tuple[Dim, ...]) -> bool:
+    return any(isinstance(s, int) and s == 0 and not n == 1 for s, n in zip(strides, shape, strict=True))
+
+
+def topological(grouping: Grouping) -> list[Group]:
+    """Groups in an order that respects all dependencies, close to the program's own."""
+    remaining = {g.number: len(g.feeders) for g in grouping.groups}
+    ready = [-g.number for g in grouping.groups if not g.feeders]
+    heapq.heapify(ready)
+    out: list[Group] = []
+    while ready:
+        group = grouping.groups[-heapq.heappop(ready)]
+        out.append(group)
+        for reader in group.readers:
+            remaining[reader] -= 1
+            if not remaining[reader]:
+                heapq.heappush(ready, -reader)
+    if len(out) != len(grouping.groups):
+        raise RuntimeError("internal error: the groups of a schedule depend on each other in a circle")
+    return out
+
+
+
+
+__all__ = ["Buffer", "Call", "InputSpec", "MatmulOperands", "OutputSpec", "Schedule", "make_schedule", "topological"]
