@@ -245,7 +245,7 @@ def test_erfinv(dtype: type, bound: float) -> None:
 def digamma_reference(x: float) -> float:
     """Reflection, then upward recurrence to 40, where three terms of the series are enough."""
     if x < 0:
-        return math.nan if x == math.floor(x) else digamma_reference(1 - x) - math.pi / math.tan(math.pi * math.fmod(x, 1))
+        return math.nan if x == math.floor(x) else digamma_reference(1 - x) - math.pi / math.tan(math.pi * (x - round(x)))
     total = []
     while x < 40:
         total.append(-1 / x)
