@@ -39,11 +39,11 @@ def row_scan(kind: str, element: dtype, vector_bits: int, features: frozenset[st
     frame = RowFrame(writer.e, name)
     frame.iterations(writer.block, lambda outer, first: writer.iteration(frame, outer, first))
     text = writer.e.module(f'nounwind "prefer-vector-width"="{vector_bits}"')
-    step = 1.5 / writer.row_width + 0.05
-    lane = 0.04 * element.itemsize
+    step = 0.8 if writer.row_width == 1 else 0.2 + 2 / writer.row_width
+    lane = 0.1 * element.itemsize
 
     def cost(n: int, inner: int) -> float:
-        return n * (step if inner == 1 else 1 + lane * min(inner, writer.block))
+        return 15 + n * (step if inner == 1 else 1 + lane * min(inner, writer.block))
 
     return RowKernel(name, text, writer.block, cost, lambda n, inner: 0)
 
