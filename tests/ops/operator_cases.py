@@ -17,7 +17,7 @@ from flambeau.core.symbolic import Dim, SizeScope, evaluate, symbol
 from flambeau.interp.reference import run_reference
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node, rebuild
-from flambeau.ops.declare import ALL, Operator, map_nodes, number_type
+from flambeau.ops.declare import ALL, Operator, exact_type, map_nodes
 from flambeau.ops.samples import Call, SampleMaker
 
 
@@ -55,7 +55,7 @@ class _Tracer:
         if value is None:
             return None
         weak = isinstance(value, (bool, int, float))
-        array = np.asarray(value, number_type(value).numpy) if weak else value
+        array = np.asarray(value, exact_type(value).numpy) if weak else value
         if not weak and array.dtype == np.float64:
             array = array.astype(self.float_type.numpy)
         aval = Aval(tuple(self.size(n) for n in array.shape), dtypes.BY_NUMPY[array.dtype], weak=weak)
