@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from flambeau import prims as p
 from flambeau.ir.node import Node, toposort
+from flambeau.ops.declare import Region, region_of
 
-def gradients(
-    outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs: Sequence[Node]
-) -> list[Node | None]:
+
+def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs: Sequence[Node]) -> list[Node | None]:
     """For each input the node that computes sum over outputs of cotangent * d(output)/d(input); None where it is zero.
 
-    Cotangents have the shape and dtype of their outputs (None: zero). Only paths from ``inputs`` are followed.
+    Cotangents have the shape and dtype of their outputs (None: zero). Only paths from ``inputs`` are followed. Operators
+    that declare a derivative of their own are differentiated as a whole.
     """
     order = toposort(outputs)
     active = _depends_on(order, inputs)
@@ -21,24 +22,45 @@ def gradients(
         if cotangent is not None and output in active:
             _accumulate(total, output, cotangent)
     wanted = set(inputs)
+    place = {node: i for i, node in enumerate(order)}
     for node in reversed(order):
-        g = total.get(node)
-        if g is None or node in wanted and not node.sources:
+        if node in wanted:
             continue
-        if not any(s in active for s in node.sources):
-            continue
-        if node.op.derivative is None:
-            if not node.dtype.is_floating_point:
-                continue
-            raise NotImplementedError(f"derivative for {node.op.name} is not implemented; detach() its operand")
-        for source, part in zip(node.sources, node.op.derivative(g, node, *node.sources, **node.attributes), strict=True):
-            if part is not None and source in active and source.dtype.is_floating_point:
-                _accumulate(total, source, part)
+        region = region_of(node)
+        if region is not None and all(o in place for o in region.outputs):
+            # all results' cotangents are known once the first of them is reached
+            if node is min(region.outputs, key=lambda o: place[o]):
+                _through_region(region, total, active)
+        elif node in total and any(s in active for s in node.sources):
+            _through_node(node, total, active)
     return [total.get(i) for i in inputs]
+
+
+def _through_node(node: Node, total: dict[Node, Node], active: set[Node]) -> None:
+    if node.op.derivative is None:
+        if not node.dtype.is_floating_point:
+            return
+        raise NotImplementedError(f"derivative for {node.op.name} is not implemented; detach() its operand")
+    parts = node.op.derivative(total[node], node, *node.sources, **node.attributes)
+    for source, part in zip(node.sources, parts, strict=True):
+        if part is not None and source in active and source.dtype.is_floating_point:
+            _accumulate(total, source, part)
+
+
+def _through_region(region: Region, total: dict[Node, Node], active: set[Node]) -> None:
+    cotangents = tuple(total.get(o) for o in region.outputs)
+    if all(c is None for c in cotangents):
+        return
+    parts = region.derivative(cotangents, region.outputs, region.arguments)
+    for operand, part in zip(region.operands, parts, strict=True):
+        if part is not None and isinstance(operand, Node) and operand in active and operand.dtype.is_floating_point:
+            _accumulate(total, operand, part)
+
 
 def _accumulate(total: dict[Node, Node], node: Node, part: Node) -> None:
     known = total.get(node)
     total[node] = part if known is None else p.add(known, part)
+
 
 def _depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:
     active = set(inputs)
@@ -47,7 +69,7 @@ def _depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:
             active.add(node)
     return active
 
+
 def zeros_where_missing(parts: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
     """Explicit zeros in place of None."""
     return [p.constant(0, x.shape, x.dtype) if g is None else g for g, x in zip(parts, like, strict=True)]
-

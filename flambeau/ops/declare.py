@@ -15,6 +15,7 @@ float32, and the results are rounded once, at the exit of the outermost operator
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -82,13 +83,15 @@ class Operator:
         for name, role in zip(self.names, self.roles, strict=True):
             if role == "value":
                 by_name[name] = self._operand(name, by_name[name], compute)
-            elif role == "values":
+            elif role == "values" and by_name[name] is not None:
                 by_name[name] = [self._operand(name, v, compute) for v in by_name[name]]
         if self.kind == "pointwise":
             self._broadcast(by_name)
         out = self.body(**{n: by_name[n] for n in self.names if n in by_name}) if _has_keyword_only(self) else self.body(
             *[by_name[n] for n in self.names]
         )
+        if self.derivative is not None:
+            keep_region(self, by_name, out)
         if compute is None or compute is result:
             return out
         return map_nodes(lambda n: cast(n, to=result) if n.dtype is compute else n, out)
@@ -132,6 +135,44 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"ops.{self.name}"
+
+
+class Region:
+    """An inlined operator with a derivative of its own: its arguments as the body got them, and what it returned.
+
+    ``operands`` are the nodes that the derivative gives gradients for, in the order of the parameters.
+    """
+
+    __slots__ = ("arguments", "derivative", "operands", "outputs")
+
+    def __init__(self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Node, ...]) -> None:
+        self.derivative = derivative
+        self.arguments = arguments
+        self.operands = operands
+        self.outputs = outputs
+
+
+_regions: weakref.WeakKeyDictionary[Node, Region] = weakref.WeakKeyDictionary()
+
+
+def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> None:
+    """Remember for differentiation that ``out`` came from ``operator``, which declares its derivative."""
+    operands: list[Any] = []
+    for name, role in zip(operator.names, operator.roles, strict=True):
+        if role == "value":
+            operands.append(by_name[name])
+        elif role == "values":
+            operands += by_name[name]
+    outputs = (out,) if isinstance(out, Node) else tuple(out)
+    assert operator.derivative is not None
+    region = Region(operator.derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
+    for node in outputs:
+        _regions.setdefault(node, region)
+
+
+def region_of(node: Node) -> Region | None:
+    """The region that ``node`` is a result of, if its operator declares a derivative."""
+    return _regions.get(node)
 
 
 def _role(annotation: Any) -> str:

@@ -1,0 +1,59 @@
+"""TensorBase: what every tensor is made of, before it has methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core.dtypes import dtype
+from flambeau.runtime.storage import Storage, TensorMeta
+
+if TYPE_CHECKING:
+    from flambeau.tensor.tape import Entry
+    from flambeau.tensor.views import View
+
+
+class TensorBase:
+    """Memory, where in it, and metadata; for autograd the tape entry that made it, for views what they are views of.
+
+    ``memory`` is the storage, ``address`` the first element's address, ``meta`` shape, strides and dtype. ``entry`` is the tape
+    entry and ``output`` which of its results this is; a leaf has none. ``view`` is set on views. ``seen_version`` is the
+    storage's version at which ``entry`` was right.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_grad", "_requires_grad", "address", "entry", "hooks", "memory", "meta", "output",
+                 "retains", "seen_version", "view")  # fmt: skip
+
+    memory: Storage
+    address: int
+    meta: TensorMeta
+    entry: Entry | None
+    output: int
+    view: View | None
+    hooks: dict[int, Any] | None
+    _grad: Any
+    _requires_grad: bool
+    retains: bool
+    seen_version: int
+
+    @property
+    def storage_offset_elements(self) -> int:
+        return (self.address - self.memory.address) // self.meta.dtype.itemsize
+
+    @property
+    def kind(self) -> dtype:
+        return self.meta.dtype
+
+
+def fill_base(tensor: TensorBase, memory: Storage, address: int, meta: TensorMeta) -> None:
+    """Set the fields of a new tensor that takes no part in autograd."""
+    tensor.memory = memory
+    tensor.address = address
+    tensor.meta = meta
+    tensor.entry = None
+    tensor.output = 0
+    tensor.view = None
+    tensor.hooks = None
+    tensor._grad = None
+    tensor._requires_grad = False
+    tensor.retains = False
+    tensor.seen_version = 0

@@ -1,0 +1,219 @@
+"""The tape: one entry per differentiable call, and the engine that walks it backward."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.core.context import context
+from flambeau.runtime.storage import TensorMeta
+from flambeau.tensor.base import TensorBase
+
+_sequence = itertools.count()
+
+SECOND_BACKWARD = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved "
+    "intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+    "backward through the graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class Saved:
+    """A tensor kept for backward, with the version it must still have."""
+
+    __slots__ = ("output", "tensor", "version")
+
+    def __init__(self, tensor: TensorBase, output: int = -1) -> None:
+        self.tensor = tensor
+        self.version = tensor.memory.version
+        self.output = output  # >= 0: it is this output of the entry itself, kept without its entry to avoid a cycle
+
+
+class Entry:
+    """One differentiable call. ``edges[i]`` is where gradient i goes: (entry or leaf tensor, which of its outputs), or None.
+
+    ``apply(cotangents)`` gives the gradients; a cotangent is None where nothing came back.
+    """
+
+    __slots__ = ("__weakref__", "edges", "hooks", "metadata", "metas", "output_hooks", "pre_hooks", "sequence")
+
+    name = "Backward"
+
+    def __init__(self, edges: list[tuple[Any, int] | None], metas: Sequence[TensorMeta]) -> None:
+        self.edges = edges
+        self.metas = list(metas)
+        self.sequence = next(_sequence)
+        self.hooks: list[Callable[..., Any]] = []
+        self.pre_hooks: list[Callable[..., Any]] = []
+        self.output_hooks: dict[int, dict[int, Any]] = {}
+        self.metadata: dict[Any, Any] = {}
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Drop what was saved."""
+
+    # -- torch's names ----------------------------------------------------------------------------------
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        return tuple((None, 0) if e is None else (AccumulateGrad(e[0]), 0) if isinstance(e[0], TensorBase) else e for e in self.edges)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHook:
+        """Call ``hook(grad_inputs, grad_outputs)`` after the entry has run."""
+        return RemovableHook(self.hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHook:
+        """Call ``hook(grad_outputs)`` before the entry runs."""
+        return RemovableHook(self.pre_hooks, hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} object at {id(self):#x}>"
+
+
+class AccumulateGrad:
+    """What ``next_functions`` shows for a leaf."""
+
+    def __init__(self, variable: TensorBase) -> None:
+        self.variable = variable
+
+    name = "AccumulateGrad"
+
+
+class RemovableHook:
+    """Removes a hook again."""
+
+    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        self._hook = hook
+        hooks.append(hook)
+
+    def remove(self) -> None:
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+
+def check_saved(name: str, saved: Saved) -> TensorBase:
+    """The saved tensor, if nobody changed it; torch's RuntimeError otherwise."""
+    tensor = saved.tensor
+    if tensor.memory.version != saved.version:
+        kind = {"float32": "torch.FloatTensor", "float64": "torch.DoubleTensor"}.get(tensor.meta.dtype.name, f"torch.{tensor.meta.dtype.name}")
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{kind} {list(tensor.meta.shape)}], which is saved by {name}, is at version {tensor.memory.version}; expected version "
+            f"{saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
+        )
+    return tensor
+
+
+# -- the engine -----------------------------------------------------------------------------------------
+def run_backward(
+    roots: Sequence[tuple[Any, int, TensorBase]], *, retain_graph: bool, create_graph: bool, inputs: Sequence[TensorBase] | None,
+    accumulate: Callable[[TensorBase, TensorBase], None], add: Callable[[TensorBase, TensorBase], TensorBase],
+) -> dict[int, TensorBase]:  # fmt: skip
+    """Walk the tape from ``roots`` (entry or leaf, output, gradient).
+
+    With ``inputs`` the gradients of exactly these are returned by id (and nothing else is touched); without, leaves
+    get theirs through ``accumulate(leaf, gradient)``.
+    """
+    wanted = None if inputs is None else {_key(t): id(t) for t in inputs}
+    found: dict[int, TensorBase] = {}
+    pending: dict[Entry, list[TensorBase | None]] = {}
+    needed = _dependencies([r for r, _, _ in roots if isinstance(r, Entry)], wanted)
+    ready: list[tuple[int, Entry]] = []
+
+    def deliver(target: Any, output: int, gradient: TensorBase) -> None:
+        gradient = _run_tensor_hooks(target, output, gradient)
+        if isinstance(target, TensorBase):
+            if wanted is None:
+                accumulate(target, gradient)
+            elif (target, 0) in wanted:
+                key = wanted[target, 0]
+                found[key] = gradient if key not in found else add(found[key], gradient)
+            return
+        slots = pending.setdefault(target, [None] * len(target.metas))
+        known = slots[output]
+        slots[output] = gradient if known is None else add(known, gradient)
+
+    previous = context.grad_enabled
+    context.grad_enabled = create_graph
+    try:
+        for target, output, gradient in roots:
+            deliver(target, output, gradient)
+            if isinstance(target, Entry) and not needed.get(target) and (-target.sequence, target) not in ready:
+                ready.append((-target.sequence, target))
+        heapq.heapify(ready)
+        while ready:
+            _, entry = heapq.heappop(ready)
+            cotangents = pending.pop(entry, None)
+            gradients = _run_entry(entry, cotangents, wanted, found, add)
+            if not retain_graph and cotangents is not None:
+                entry.release()
+            for edge, gradient in zip(entry.edges, gradients, strict=True):
+                if edge is None:
+                    continue
+                if gradient is not None:
+                    deliver(*edge, gradient)
+                target = edge[0]
+                if isinstance(target, Entry) and target in needed:
+                    needed[target] -= 1
+                    if not needed[target]:
+                        heapq.heappush(ready, (-target.sequence, target))
+    finally:
+        context.grad_enabled = previous
+    return found
+
+
+def _key(tensor: TensorBase) -> tuple[Any, int]:
+    return (tensor, 0) if tensor.entry is None else (tensor.entry, tensor.output)
+
+
+def _dependencies(roots: Sequence[Entry], wanted: dict[tuple[Any, int], int] | None) -> dict[Entry, int]:
+    """How many edges lead to each entry that the walk may reach."""
+    counts: dict[Entry, int] = {}
+    seen: set[Entry] = set()
+    stack = list(roots)
+    while stack:
+        entry = stack.pop()
+        if entry in seen:
+            continue
+        seen.add(entry)
+        for edge in entry.edges:
+            if edge is not None and isinstance(edge[0], Entry):
+                counts[edge[0]] = counts.get(edge[0], 0) + 1
+                stack.append(edge[0])
+    return counts
+
+
+def _run_entry(
+    entry: Entry, cotangents: list[TensorBase | None] | None, wanted: dict[tuple[Any, int], int] | None, found: dict[int, TensorBase],
+    add: Callable[..., Any],
+) -> Sequence[TensorBase | None]:  # fmt: skip
+    if cotangents is None:
+        return [None] * len(entry.edges)
+    for hook in list(entry.pre_hooks):
+        changed = hook(tuple(cotangents))
+        if changed is not None:
+            cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+    if wanted is not None:
+        for output, gradient in enumerate(cotangents):
+            if (entry, output) in wanted and gradient is not None:
+                found[wanted[entry, output]] = gradient
+    gradients = entry.apply(cotangents)
+    for hook in list(entry.hooks):
+        changed = hook(tuple(gradients), tuple(cotangents))
+        if changed is not None:
+            gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+    return gradients
+
+
+def _run_tensor_hooks(target: Any, output: int, gradient: TensorBase) -> TensorBase:
+    hooks = target.hooks if isinstance(target, TensorBase) else target.output_hooks.get(output)
+    if hooks:
+        for hook in list(hooks.values()):
+            changed = hook(gradient)
+            if changed is not None:
+                gradient = changed
+    return gradient
