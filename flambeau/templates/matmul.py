@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.core import dtypes
@@ -125,5 +124,5 @@ def matmul_kernel(
     emit_pack_b(e, b, shape, kind, spec.extra_slots)
     emit_block(e, a, b, shape, kind, stores_directly=epilogue is None)
     emit_entry(e, spec.name)
-    attributes = 'nounwind "prefer-vector-width"="%d"' % spec.vector_bits
+    attributes = f'nounwind "prefer-vector-width"="{spec.vector_bits}"'
     return MatmulKernel(spec.name, e.module(attributes), spec, shape, a, b)

@@ -23,7 +23,7 @@ from flambeau.templates.matmul_tile import (
 __all__ = ["emit_block", "emit_entry"]
 
 # Lines this far apart need a page each, more than the first-level translation buffer holds: reading them often is slow.
-PAGE_BYTES = 4096
+PAGE_BYTES, SET_BYTES = 4096, 192
 _NULL, _NO = Value("null", "ptr"), Value("false", "i1")
 
 
@@ -127,21 +127,28 @@ class _Block:
         return []
 
     def _packs_b(self) -> Value:
+        """Whether B is packed: it must be, or reading it in place is slow (far or split lines) and enough panels of A need it."""
         e = self.e
         if self.b.layout != "row" or self.b.must_pack:
             return e.const(True, "i1")
-        bytes_apart = e.mul(self.size["b_row"], number(self.shape.itemsize))
-        return e.compare("sge", bytes_apart, number(PAGE_BYTES))
+        apart = e.mul(self.size["b_row"], number(self.shape.itemsize))
+        far = e.compare("sge", apart, number(PAGE_BYTES))
+        split = e.binary("and", e.binary("or", apart, e.convert("ptrtoint", self.size["b"], "i64")), number(63))
+        slow = e.binary("or", far, e.compare("ne", split, number(0)))
+        return e.binary("and", slow, e.compare("sgt", self.rows, number(2 * self.shape.heights[0])))
 
     def _packs_a(self) -> Value:
+        """Whether panels of A are packed: they must be, or reading them in place is slow and enough slivers of B need them."""
         e, size = self.e, self.size
         if self.a.must_pack:
             return e.const(True, "i1")
         if self.a.layout == "col":
-            return e.compare("sge", e.mul(size["a_column"], number(self.shape.itemsize)), number(PAGE_BYTES))
-        # Rows a multiple of a page apart fall into one set of the first-level cache.
-        bytes_apart = e.mul(size["a_row"], number(self.shape.itemsize))
-        return e.compare("eq", e.binary("and", bytes_apart, number(PAGE_BYTES - 1)), number(0))
+            slow = e.compare("sge", e.mul(size["a_column"], number(self.shape.itemsize)), number(PAGE_BYTES))
+        else:
+            # Rows that are nearly a multiple of a page apart fall into the same few sets of the first-level cache.
+            apart = e.add(e.mul(size["a_row"], number(self.shape.itemsize)), number(SET_BYTES))
+            slow = e.compare("ule", e.binary("and", apart, number(PAGE_BYTES - 1)), number(2 * SET_BYTES))
+        return e.binary("and", slow, e.compare("sgt", self.columns, number(2 * self.shape.columns)))
 
     def _panel(
         self, row: Value, first: Value, depth: Value, last: Value, packs_b: Value, whole: Value, b_source: Value

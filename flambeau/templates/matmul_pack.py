@@ -22,6 +22,10 @@ from flambeau.templates.matmul_tile import (
 __all__ = ["Operand", "emit_pack_a", "emit_pack_b", "narrow", "storage_kind", "widen"]
 
 
+# How many lines ahead packing asks for its input: strided lines are not foreseen by the hardware.
+AHEAD = 16
+
+
 def storage_kind(element: dtype) -> str:
     """The LLVM type of ``element`` in memory."""
     return element.llvm
@@ -91,6 +95,9 @@ class _Packer:
         at = e.add(self.row, row), e.add(self.column, column)
         return self.operand.prologue.emit(e, self.context, value, self.batch, *at, axis, mask)
 
+    def prefetch(self, row: Value, column: Value) -> None:
+        self.e.prefetch(self.pointer(row, column))
+
     def store(self, value: Value, at: Value) -> None:
         self.e.store(value, self.e.offset(self.target, at, self.kind))
 
@@ -118,6 +125,7 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
 
     def copy_line(k: Value, _: list[Value]) -> list[Value]:
         start = e.mul(k, number(shape.panel))
+        packer.prefetch(number(0), e.add(k, number(AHEAD)))
         for first, mask in zip(lines, masks, strict=True):
             packer.store(packer.load(number(first), k, "row", mask), e.add(start, number(first)))
         return []
@@ -147,6 +155,7 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
     def copy_line(k: Value, _: list[Value]) -> list[Value]:
         start = e.mul(k, number(width))
         for first, mask in zip(lines, masks, strict=True):
+            packer.prefetch(e.add(k, number(AHEAD)), number(first))
             packer.store(packer.load(k, number(first), "column", mask), e.add(start, number(first)))
         return []
 

@@ -11,14 +11,14 @@ __all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "tile_bytes
 
 # The grain slot holds three numbers of this many bits: rows of a block, columns of a block, blocks of a chunk.
 GRAIN_BITS = 20
-# A block is not split further once it is this small: claiming a chunk costs some 50 ns, reading its operands afresh more.
-LEAST_WORK = 1_000_000
-WANTED_WORK = 8_000_000
-MOST_CHUNKS = 64
-MOST_ROWS, MOST_COLUMNS = 1024, 512
-# Splitting rows reads B once more for each part, splitting columns A: the cost of one element in multiply-adds of one lane pair.
+# Chunks of less work (in operations) than this hold several blocks, and blocks are split while there are fewer than work / WANTED.
+LEAST_WORK, WANTED_WORK = 1_000_000, 8_000_000
+MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
+# Splitting rows reads B once more for each part, splitting columns A. Reading or packing an element costs this many times as
+# much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only.
 PACKED_COST, PLAIN_COST = 11, 3
-MOST_LOSS = 0.08
+FAR_BYTES = 3072
+MOST_LOSS, FEW_CHUNKS = 0.065, 4
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,29 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n:
 
 def _block(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
     """Rows and columns of the block of C that is computed in one go."""
-    a_cost = PACKED_COST if a.must_pack or k * shape.itemsize >= 4096 else PLAIN_COST
-    b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize >= 4096 else PLAIN_COST
+    a_cost = PACKED_COST if a.must_pack or k * shape.itemsize > FAR_BYTES else PLAIN_COST
+    b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
     wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
     down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
     while batch * down * across < wanted:
-        more_rows, more_columns = b_cost * 2 * down / m, a_cost * 2 * across / n
-        if min(more_rows, more_columns) > MOST_LOSS and batch * down * across >= 4:
-            break
-        if more_rows <= more_columns:
-            down *= 2
+        if b_cost * down / m <= a_cost * across / n:
+            split = 2 * down, across
         else:
-            across *= 2
-    return -(-m // down), _round_up(-(-n // across), shape.columns)
+            split = down, 2 * across
+        loss = b_cost * split[0] / m + a_cost * split[1] / n
+        if loss > MOST_LOSS and batch * down * across >= FEW_CHUNKS:
+            break
+        down, across = split
+    return _whole_tiles(shape, -(-m // down)) if down > 1 else m, _round_up(-(-n // across), shape.columns)
+
+
+def _whole_tiles(shape: TileShape, rows: int) -> int:
+    """The least number of rows from ``rows`` on that fills its tiles."""
+    tall, middle, low = shape.heights
+    full = {0, low, middle, middle + low}
+    while rows % tall not in full:
+        rows += 1
+    return rows
 
 
 def _round_up(value: int, multiple: int) -> int:
