@@ -33,7 +33,7 @@ class Case:
     arrays: list[np.ndarray] = field(default_factory=list)
     scalars: list[dtype] = field(default_factory=list)
     numbers: list[float] = field(default_factory=list)
-    bad_indices: bool = False
+    pool: list[tuple[frozenset[str], Node]] = field(default_factory=list)
     kernel: Kernel | None = None
 
     # -- axes ---------------------------------------------------------------------------------------------------
@@ -106,7 +106,6 @@ class Case:
         index, count = self.linear([n for n in names if self.chance.random() < 0.8])
         element = self.chance.choice([dtypes.int64, dtypes.int32])
         wrong = self.chance.random() < 0.2
-        self.bad_indices |= wrong
         rng = np.random.default_rng(self.chance.randrange(1 << 30))
         numbers = rng.integers(-3 if wrong else 0, rows + 3 if wrong else rows, max(count, 1))
         where = k.load(self.add_buffer(element, max(count, 1), numbers=numbers), index, element)
@@ -122,6 +121,9 @@ class Case:
 
     def value(self, names: list[str], depth: int) -> Node:
         """A random expression over these axes in a type that bodies compute in."""
+        again = [node for used, node in self.pool if used <= set(names)]
+        if again and self.chance.random() < 0.25:
+            return self.chance.choice(again)
         element = self.chance.choice(ELEMENTS)
         if depth == 0 or self.chance.random() < 0.25:
             style = self.chance.random()
@@ -137,7 +139,9 @@ class Case:
             right = convert(right, left.dtype)
         else:
             left = convert(left, right.dtype)
-        return self.combine(left, right)
+        out = self.combine(left, right)
+        self.pool.append((frozenset(names), out))
+        return out
 
     def combine(self, left: Node, right: Node) -> Node:
         operations = [p.maximum, p.minimum, p.add] + ([p.mul] if left.dtype.is_floating_point else [p.bitwise_xor, p.mul])
@@ -164,10 +168,15 @@ class Case:
             self.chance.shuffle(order)
         index, count = self.linear(order)
         stride = 1
-        if self.chance.random() < 0.15:
-            index, stride = index * 3 + 2, 3
+        style = self.chance.random()
         mode = self.chance.choice(["set", "set", "set", "add", "max", "min"])
         element = value.dtype
+        if style < 0.15:
+            index, stride = index * 3 + 2, 3
+        elif style < 0.3 and names and (mode in ("max", "min") or not element.is_floating_point):
+            mode = "add" if mode == "set" else mode
+            stride = 1
+            index, count = self.gathered(names, 9) + self.place(names[-1]), 9 + self.extents[names[-1]]
         if element is dtypes.float32 and self.chance.random() < 0.2:
             value = p.cast(value, to=self.chance.choice([dtypes.bfloat16, dtypes.float16]))
             element = value.dtype
@@ -209,7 +218,7 @@ def random_case(seed: int) -> Case:
         names = outer + (inner if chance.random() < 0.6 else [])
         value = case.value(names, chance.choice([1, 2, 3]))
         for other in values:
-            if chance.random() < 0.7:
+            if chance.random() < 0.7 and (value.dtype.is_floating_point or not other.dtype.is_floating_point):
                 value = case.combine(value, convert(other, value.dtype))
         stores.append(case.store(names, value))
     vector = {"row": inner, "scalar": []}.get(form, outer)

@@ -12,6 +12,7 @@ from flambeau.ir.kernel import ARGREDUCE
 from flambeau.ir.node import Node
 
 NO_POSITION = (1 << 63) - 1
+ROW_PARTIALS = 64
 
 
 def partial_sums(node: Node) -> int:
@@ -19,7 +20,7 @@ def partial_sums(node: Node) -> int:
     element = node.sources[0].dtype
     if node.op is ARGREDUCE or not element.is_floating_point or node.attributes["kind"] not in ("sum", "prod"):
         return 1
-    return 64 if element.itemsize <= 4 else 32
+    return ROW_PARTIALS if element.itemsize <= 4 else ROW_PARTIALS // 2
 
 
 class Accumulator:
@@ -76,6 +77,13 @@ class Accumulator:
             ties = e.binary("or", ties, e.binary("and", x_nan, y_nan))
         take = e.binary("or", wins, e.binary("and", ties, e.compare("slt", q, p)))
         return e.select(take, y, x), e.select(take, q, p)
+
+    def merge(self, earlier: Sequence[Value], later: Sequence[Value]) -> list[Value]:
+        """Register by register, the results of two stretches."""
+        if not self.with_position:
+            return [combine(self.e, self.kind, self.element, a, b) for a, b in zip(earlier, later, strict=True)]
+        at = range(0, 2 * self.count, 2)
+        return [v for i in at for v in self.better((earlier[i], earlier[i + 1]), (later[i], later[i + 1]))]
 
     def finish(self, values: Sequence[Value], fold_lanes: bool) -> Value:
         """The result: upper registers onto lower ones, then (``fold_lanes``) upper lanes onto lower ones."""

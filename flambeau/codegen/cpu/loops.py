@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flambeau.codegen.cpu.accumulate import Accumulator, partial_sums
+from flambeau.codegen.cpu.accumulate import ROW_PARTIALS, Accumulator, partial_sums
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
 from flambeau.codegen.cpu.memory import memory_kind
@@ -12,11 +12,16 @@ from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store
-from flambeau.core.symbolic import Dim, axis
+from flambeau.core.symbolic import Dim, axis, is_nonnegative
 from flambeau.ir.kernel import KernelAxis, Store
 from flambeau.ir.node import Node
 
 Carried = list[Value]
+Body = Callable[[Value, Carried], Carried]
+Stretch = Callable[[Carried, Callable[[Carried], Carried]], Carried]
+
+# After so many steps of a float sum a new partial sum begins, so that rounding errors stay small in long sums.
+STRETCH = 256
 
 
 class LoopEmitter:
@@ -113,7 +118,7 @@ class LoopEmitter:
         self.emit_point()
         return carried
 
-    def loop_lanes(self, start: Value, stop: Value, copies: int, carried: Carried, body: Callable[[Value, Carried], Carried]) -> Carried:
+    def loop_lanes(self, start: Value, stop: Value, copies: int, carried: Carried, body: Body) -> Carried:
         """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask."""
         e, x, width = self.e, self.x, self.x.width
         outside = (self.copies, x.mask)
@@ -173,7 +178,15 @@ class LoopEmitter:
             self.emit_stores(phase.stores, [])
             return out
 
-        values = self.loop_inner(phase.axes, copies, carried, body)
+        def stretch(totals: Carried, run: Callable[[Carried], Carried]) -> Carried:
+            values, out = run(carried), list[Value]()
+            for _, _, accumulator in running:
+                part = slice(len(out), len(out) + len(accumulator.start()))
+                out += accumulator.merge(totals[part], values[part])
+            return out
+
+        ordered = any(partial_sums(node) > 1 for node in phase.reductions)
+        values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
         for node, copy, accumulator in running:
             count = len(accumulator.start())
             self.x.preset(node, copy, accumulator.finish(values[:count], fold))
@@ -213,13 +226,25 @@ class LoopEmitter:
             return None
         return self.x.indexing.lanes(where, copy) if width > 1 else self.x.indexing.scalar(where)
 
-    def loop_inner(self, axes: Sequence[KernelAxis], copies: int, carried: Carried, body: Callable[[Value, Carried], Carried]) -> Carried:
-        size = self.index(axes[0].size)
+    def loop_inner(self, axes: Sequence[KernelAxis], copies: int, carried: Carried, body: Body, stretch: Stretch | None) -> Carried:
+        """The loops over inner axes. With ``stretch`` parts of the last one get accumulators of their own, merged in order."""
+        size, name = self.index(axes[0].size), axes[0].name
         if len(axes) > 1:
-            return self.nest.loop(axes[0].name, self.zero(), size, 1, carried, lambda _, c: self.loop_inner(axes[1:], copies, c, body))[1]
-        if axes[0].name == self.x.vector:
-            return self.loop_lanes(self.zero(), size, copies, carried, body)
-        return self.nest.loop(axes[0].name, self.zero(), size, 1, carried, body)[1]
+            return self.nest.loop(name, self.zero(), size, 1, carried, lambda _, c: self.loop_inner(axes[1:], copies, c, body, stretch))[1]
+        length = STRETCH * (ROW_PARTIALS if name == self.x.vector else 1)
+        if stretch is None or is_nonnegative(length - axes[0].size):
+            return self.loop_last(name, self.zero(), size, copies, carried, body)
+
+        def part(start: Value, totals: Carried) -> Carried:
+            stop = self.e.intrinsic("smin", self.e.add(start, self.e.const(length, "i64")), size)
+            return stretch(totals, lambda fresh: self.loop_last(name, start, stop, copies, fresh, body))
+
+        return self.nest.loop(None, self.zero(), size, length, carried, part)[1]
+
+    def loop_last(self, name: str, start: Value, stop: Value, copies: int, carried: Carried, body: Body) -> Carried:
+        if name == self.x.vector:
+            return self.loop_lanes(start, stop, copies, carried, body)
+        return self.nest.loop(name, start, stop, 1, carried, body)[1]
 
     # -- what phases hand on --------------------------------------------------------------------------------------
     def evaluate_phase(self, phase: Phase, order: list[Node]) -> None:
