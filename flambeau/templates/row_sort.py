@@ -1,13 +1,12 @@
 """Kernels for the stable order of the elements along the middle axis of contiguous [outer, n, inner] memory.
 
-Each element becomes a record of an unsigned key that orders like the element, and its index. Short rows are sorted by insertion;
-others by counting the key's bytes from the lowest on (Knuth, The Art of Computer Programming 3, section 5.2.5). A byte that all keys
-of the row share costs no pass.
+Each element becomes a record of an unsigned key that orders like the element, and its index. Short rows are sorted by comparing all
+pairs; others by counting the key's bytes from the lowest on (Knuth, The Art of Computer Programming 3, sections 5.2 and 5.2.5). A
+byte that all keys of the row share costs no pass.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 
@@ -20,8 +19,8 @@ from flambeau.templates.row_kernel import RowFrame, RowKernel, cache_line_multip
 __all__ = ["row_argsort"]
 
 _BUCKETS = 256
-# Rows up to this length are sorted by insertion.
-_SHORT = 40
+# Rows of up to this many vectors are sorted by comparing all pairs.
+_SHORT_VECTORS = 12
 _INFINITY = {
     dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF0000000000000,
 }  # fmt: skip
@@ -46,9 +45,9 @@ def row_argsort(element: dtype, descending: bool, vector_bits: int, features: fr
     text = writer.e.module(f'nounwind "prefer-vector-width"="{vector_bits}"')
 
     def cost(n: int, inner: int) -> float:
-        if n <= _SHORT:
-            return 30 + 2 * n * math.sqrt(n)
-        return element.itemsize * (200 + 2 * n) + 3 * n
+        if n <= writer.short:
+            return 30 + n * (3 + n / writer.width * (0.5 if writer.packed else 1))
+        return element.itemsize * (100 + 2 * n) + 3 * n
 
     return RowKernel(name, text, 1, cost, writer.scratch_bytes)
 
@@ -66,11 +65,14 @@ class _Writer:
         # A key of up to four bytes shares one word with its index, so that records compare as one unsigned number.
         self.packed = element.itemsize <= 4
         self.record_bytes = 8 if self.packed else 16
+        self.short = _SHORT_VECTORS * self.width
         self.counter_bytes = 8 * _BUCKETS * self.digits
 
     def scratch_bytes(self, n: int, inner: int) -> int:
         if self.packed and n >= 1 << 32:
-            raise NotImplementedError(f"argsort: rows of {self.element} may have up to 2**32 - 1 elements, got {n}; cast to float64 or int64.")
+            raise NotImplementedError(f"argsort: rows of {self.element} have up to 2**32 - 1 elements, got {n}; cast to float64 or int64")
+        if n <= self.short:
+            return 2 * 8 * (self.short + self.width)
         return self.counter_bytes + 2 * cache_line_multiple(n * self.record_bytes)
 
     # -- records --------------------------------------------------------------------------------------------
@@ -125,19 +127,13 @@ class _Writer:
         first = e.offset(frame.scratch, self.counter_bytes, "i8")
         size = e.binary("and", e.add(e.mul(frame.n, number(self.record_bytes)), number(63)), number(-64))
         second = e.offset(first, size, "i8")
-        short, long, write = (e.fresh_label(stem) for stem in ("short", "long", "write"))
-        e.branch_if(e.compare("sle", frame.n, number(_SHORT)), short, long)
+        short, long, end = (e.fresh_label(stem) for stem in ("short", "long", "end"))
+        e.branch_if(e.compare("sle", frame.n, number(self.short)), short, long)
         e.label(short)
-        self.insert_all(x, first)
-        from_short = e.block
-        e.branch(write)
+        self.rank_all(x, out)
+        e.branch(end)
         e.label(long)
-        result = self.sort_by_bytes(x, first, second)
-        from_long = e.block
-        e.branch(write)
-        e.label(write)
-        records = Value(e.fresh("p"), "ptr")
-        e.emit(f"{records.text} = phi ptr [ {first.text}, %{from_short} ], [ {result.text}, %{from_long} ]")
+        records = self.sort_by_bytes(x, first, second)
 
         def store(index: Value, _: list[Value]) -> list[Value]:
             target = e.offset(out, e.mul(index, frame.inner), "i64")
@@ -145,6 +141,8 @@ class _Writer:
             return []
 
         e.loop(number(0), frame.n, 1, [], store, "store")
+        e.branch(end)
+        e.label(end)
 
     def each_record(self, x: Value, body: Callable[[Value, Value, Value], None]) -> None:
         """``body(index, key as i64, record)`` for the elements of the row."""
@@ -159,29 +157,44 @@ class _Writer:
         e.loop(number(0), frame.n, 1, [], step, "element")
 
     # -- short rows -----------------------------------------------------------------------------------------
-    def insert_all(self, x: Value, records: Value) -> None:
-        """Insert record after record into those before it; of equal keys the later one stays behind."""
+    def rank_all(self, x: Value, out: Value) -> None:
+        """An element's place is how many others go before it: all pairs are compared, a vector at a time."""
+        e, width = self.e, self.width
+        words = self.frame.scratch
+        ranks = e.offset(words, self.short + width, "i64")
+
+        def keep(index: Value, word: Value, record: Value) -> None:
+            e.store(word, e.offset(words, index, "i64"), align=8)
+
+        def vector(start: Value, _: list[Value]) -> list[Value]:
+            own = e.load(e.offset(words, start, "i64"), "i64", width, align=8)
+            indices = e.add(e.lanes("i64", width), e.splat(start, width))
+
+            def compare(index: Value, counts: list[Value]) -> list[Value]:
+                other = e.splat(e.load(e.offset(words, index, "i64"), "i64", align=8), width)
+                more = e.add(counts[0], e.const(1, "i64", width))
+                return [e.select(self.goes_before(other, index, own, indices), more, counts[0])]
+
+            (counts,) = e.loop(number(0), self.frame.n, 1, [e.const(0, "i64", width)], compare, "compare")
+            e.store(counts, e.offset(ranks, start, "i64"), align=8)
+            return []
+
+        def place(index: Value, _: list[Value]) -> list[Value]:
+            rank = e.load(e.offset(ranks, index, "i64"), "i64", align=8)
+            e.store(index, e.offset(out, e.mul(rank, self.frame.inner), "i64"), align=8)
+            return []
+
+        self.each_record(x, keep)
+        e.loop(number(0), self.frame.n, width, [], vector, "rank")
+        e.loop(number(0), self.frame.n, 1, [], place, "place")
+
+    def goes_before(self, other: Value, other_index: Value, own: Value, own_indices: Value) -> Value:
         e = self.e
-
-        def insert(index: Value, word: Value, record: Value) -> None:
-            head, look, move, stop = (e.fresh_label(stem) for stem in ("head", "look", "move", "stop"))
-            before = e.block
-            e.branch(head)
-            e.label(head)
-            place, lower = Value(e.fresh(), "i64"), Value(e.fresh(), "i64")
-            e.emit(f"{place.text} = phi i64 [ {index.text}, %{before} ], [ {lower.text}, %{move} ]")
-            e.branch_if(e.compare("sgt", place, number(0)), look, stop)
-            e.label(look)
-            e.emit(f"{lower.text} = add {place}, -1")
-            source = self.at(records, lower)
-            e.branch_if(e.compare("ugt", e.load(source, "i64", align=8), word), move, stop)
-            e.label(move)
-            e.store(self.load_record(source), self.at(records, place), align=self.record_bytes)
-            e.branch(head)
-            e.label(stop)
-            e.store(record, self.at(records, place), align=self.record_bytes)
-
-        self.each_record(x, insert)
+        less = e.compare("ult", other, own)
+        if self.packed:
+            return less
+        earlier = e.compare("slt", e.splat(other_index, self.width), own_indices)
+        return e.binary("or", less, e.binary("and", e.compare("eq", other, own), earlier))
 
     # -- long rows ------------------------------------------------------------------------------------------
     def counters(self, number_of_byte: int) -> Value:
