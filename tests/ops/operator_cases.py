@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,29 +136,71 @@ def _describe(call: Call) -> str:
     return "(" + ", ".join([*map(one, call[0]), *(f"{k}={one(v)}" for k, v in call[1].items())]) + ")"
 
 
-def check_gradient(operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5) -> int:
+def check_gradient(
+    operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5, derive: Derive | None = None
+) -> int:
     """Derived gradients of a random combination of the float outputs equal central differences; counts the samples."""
     checked = 0
     for call in samples_of(operator, seed):
         traced = trace(operator, call)
         outputs = [o for o in traced.graph.outputs if o.dtype.is_floating_point]
-        wrt = [i for i, n in enumerate(traced.graph.inputs) if n.dtype is dtypes.float64]
+        wrt = [i for i, n in enumerate(traced.graph.inputs) if n.dtype is dtypes.float64 and not n.aval.weak]
         if not outputs or not wrt or not any(traced.arrays[i].size for i in wrt):
             continue
-        _check_one_gradient(operator, call, traced, outputs, wrt, (step, tolerance))
+        _check_one_gradient(operator, call, traced, outputs, wrt, (step, tolerance), derive or _derived)
         checked += 1
     return checked
 
 
+def check_derivative(operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5) -> int:
+    """As ``check_gradient`` for the derivative that the operator declares itself."""
+    return check_gradient(operator, seed, step, tolerance, derive=lambda *given: _declared(operator, *given))
+
+
+Derive = Callable[[Call, Sequence[Node], Sequence[Node], Sequence[Node]], list["Node | None"]]
+
+
+def _derived(call: Call, outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]) -> list[Node | None]:
+    return gradients(outputs, cotangents, inputs)
+
+
+def _declared(
+    operator: Operator, call: Call, outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]
+) -> list[Node | None]:
+    """The declared derivative by what the body gets, then through the promotion and broadcasting before it."""
+    arguments: list[Any] = []
+    results: list[Node] = []
+
+    def watching(*args: Any, **kwargs: Any) -> Any:
+        out = operator.body(*args, **kwargs)
+        arguments.extend((*args, *kwargs.values()))
+        map_nodes(lambda n: results.append(n) or n, out)
+        return out
+
+    watched = copy.copy(operator)
+    watched.body = watching
+    trace(watched, call)
+    given = [dict(zip(outputs, cotangents, strict=True)).get(r) for r in results]
+    assert operator.derivative is not None
+    parts = operator.derivative(tuple(given), tuple(results), tuple(arguments))
+    operands = [a for a, role in zip(arguments, operator.roles, strict=True) if role == "value"]
+    assert len(parts) == len(operands), f"{operator.name}: {len(parts)} gradients for {len(operands)} operands"
+    pairs = [(a, g) for a, g in zip(operands, parts, strict=True) if g is not None and isinstance(a, Node)]
+    for operand, part in pairs:
+        assert (part.shape, part.dtype) == (operand.shape, operand.dtype), f"{operator.name}: gradient {part.aval} of {operand.aval}"
+    return gradients([a for a, _ in pairs], [g for _, g in pairs], inputs)
+
+
 def _check_one_gradient(
-    operator: Operator, call: Call, traced: Traced, outputs: Sequence[Node], wrt: Sequence[int], limits: tuple[float, float]
-) -> None:
+    operator: Operator, call: Call, traced: Traced, outputs: Sequence[Node], wrt: Sequence[int], limits: tuple[float, float],
+    derive: Derive,
+) -> None:  # fmt: skip
     step, tolerance = limits
     inputs = [traced.graph.inputs[i] for i in wrt]
     generator = np.random.default_rng(7)
     with SizeScope(traced.sizes):
         cotangents = [graph_input(f"g{i}", o.aval) for i, o in enumerate(outputs)]
-        parts = zeros_where_missing(gradients(outputs, cotangents, inputs), inputs)
+        parts = zeros_where_missing(derive(call, outputs, cotangents, inputs), inputs)
     forward = Graph(traced.graph.inputs, tuple(outputs))
     weights = [np.asarray(generator.uniform(0.5, 1.5, r.shape)) for r in run_reference(forward, traced.arrays, traced.sizes)]
     whole = Graph((*traced.graph.inputs, *cotangents), tuple(parts))
@@ -189,16 +232,13 @@ def check_random(operator: Operator, oracle: Callable[..., Any], seed: int = 0) 
         draws = sorted((n for n in traced.graph.nodes() if n.op is prims.ALL["random"]), key=lambda n: n.attributes["serial"])
         stands = {n: graph_input(f"draw{i}", n.aval) for i, n in enumerate(draws)}
         arrays = [_drawn(generator, n, traced.sizes) for n in draws]
-        outputs = _replaced(traced.graph.outputs, stands)
+        with SizeScope(traced.sizes):
+            outputs = rebuild(traced.graph.outputs, lambda node, sources: None, dict(stands))
         graph = Graph((*traced.graph.inputs, *stands.values()), tuple(outputs))
         results = run_reference(graph, [*traced.arrays, *arrays], traced.sizes)
         expected = list(flatten(oracle(arrays, *call[0], **call[1])))
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6, err_msg=f"{operator.name}{_describe(call)}")
-
-
-def _replaced(outputs: Sequence[Node], stands: dict[Node, Node]) -> list[Node]:
-    return rebuild(outputs, lambda node, sources: None, dict(stands))
 
 
 def _drawn(generator: np.random.Generator, node: Node, sizes: dict[str, int]) -> Any:
