@@ -48,6 +48,7 @@ def milliseconds(call: Callable[[], object], runs: int = 5) -> float:
 
 
 def ready(kernel: RowKernel, x: np.ndarray, out: np.ndarray) -> TaskArray:
+    """The launch of a kernel; both arrays must live as long as it does."""
     outer, n, inner = x.shape
     iterations = kernel.iterations(outer, n, inner)
     grain = max(1, min(iterations // THREADS, int(CHUNK_NANOSECONDS / kernel.cost(n, inner))))
@@ -71,12 +72,14 @@ def main() -> None:
         x = (rng.standard_normal(shape) * 1000).astype(name)
         y = torch.from_numpy(x)
         call = {"sum": torch.cumsum, "prod": torch.cumprod, "max": torch.cummax}[kind]
-        tasks = ready(row_scan(kind, dtypes.by_name(name), width, features), x, np.empty_like(x))
+        out = np.empty_like(x)
+        tasks = ready(row_scan(kind, dtypes.by_name(name), width, features), x, out)
         report(f"{kind} {name} {shape}", tasks, lambda call=call, y=y: call(y, 1))
     for name, shape in SORTS:
         x = (rng.standard_normal(shape) * 1000).astype(name)
         y = torch.from_numpy(x)
-        tasks = ready(row_argsort(dtypes.by_name(name), False, width, features), x, np.empty(shape, np.int64))
+        out = np.empty(shape, np.int64)
+        tasks = ready(row_argsort(dtypes.by_name(name), False, width, features), x, out)
         report(f"sort {name} {shape}", tasks, lambda y=y: torch.sort(y, dim=1, stable=True))
 
 
