@@ -205,7 +205,7 @@ def choices(make: SampleMaker) -> Iterator[Call]:
 def fills(make: SampleMaker) -> Iterator[Call]:
     """A tensor, a mask that broadcasts, and a value: a number and a scalar tensor."""
     yield (make.float(4, 5), make.bool(4, 5), -1.5), {}
-    yield (make.float(4, 5), make.bool(5), float("-inf")), {}
+    yield (make.float(4, 5), make.bool(5), -1000), {}
     yield (make.float(3, 4, 5), make.bool(4, 1), make.float()), {}
     yield (make.int(4, 5), make.bool(5), 7), {}
 
@@ -592,11 +592,11 @@ def adam_step(make: SampleMaker) -> Iterator[Call]:
     """The first step, a later one, decoupled decay, AMSGrad, a beta below one half."""
     numbers = (1e-3, 0.9, 0.999, 1e-8)
     for step in (0.0, 17.0):
-        yield (_list(make), _list(make), _list(make), _list(make, 0.0), None, np.float32(step), *numbers), {}
+        yield (_list(make), _list(make), _list(make), _list(make, 0.0), None, np.asarray(step, np.float32), *numbers), {}
     lists = (_list(make), _list(make), _list(make), _list(make, 0.0))
-    yield (*lists, None, np.float32(3), *numbers, 0.01), {"decoupled": True}
-    yield (*lists, _list(make, 0.0), np.float32(3), *numbers, 0.01), {"amsgrad": True, "maximize": True}
-    yield (*lists, None, np.float32(3), 0.1, 0.3, 0.6, 1e-4), {}
+    yield (*lists, None, np.asarray(3, np.float32), *numbers, 0.01), {"decoupled": True}
+    yield (*lists, _list(make, 0.0), np.asarray(3, np.float32), *numbers, 0.01), {"amsgrad": True, "maximize": True}
+    yield (*lists, None, np.asarray(3, np.float32), 0.1, 0.3, 0.6, 1e-4), {}
 
 
 def rmsprop_step(make: SampleMaker) -> Iterator[Call]:
@@ -609,8 +609,8 @@ def rmsprop_step(make: SampleMaker) -> Iterator[Call]:
 
 def adagrad_step(make: SampleMaker) -> Iterator[Call]:
     """The first step and a later one."""
-    yield (_list(make), _list(make), _list(make, 0.0), np.float32(0), 0.01), {}
-    yield (_list(make), _list(make), _list(make, 0.0), np.float32(9), 0.01, 0.1, 0.02), {"maximize": True}
+    yield (_list(make), _list(make), _list(make, 0.0), np.asarray(0, np.float32), 0.01), {}
+    yield (_list(make), _list(make), _list(make, 0.0), np.asarray(9, np.float32), 0.01, 0.1, 0.02), {"maximize": True}
 
 
 def clip_grad_norm_(make: SampleMaker) -> Iterator[Call]:
