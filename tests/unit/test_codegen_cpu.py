@@ -1,0 +1,316 @@
+"""Generated CPU kernels: what each construct means, how errors are reported, and that texts are stable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flambeau.codegen.cpu.epilogue import epilogue_of
+from flambeau.codegen.cpu.errors import ACCESS_OUTSIDE_BUFFER, INDEX_OUT_OF_RANGE, operator_number
+from flambeau.codegen.cpu.kernel_code import emit_kernel
+from flambeau.core import cpu, dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, axis, evaluate, loaded, symbol
+from flambeau.ir.kernel import (
+    ARGREDUCE, CHECK, REDUCE, RESULT, BufferParameter, Kernel, KernelAxis, Store, index_value, inside, load, scalar, symbols_in,
+)  # fmt: skip
+from flambeau.ir.node import Node
+from flambeau.prims import pointwise as p
+from tests.unit.kernel_harness import CompiledKernel
+
+F32, F64, I64, BOOL = dtypes.float32, dtypes.float64, dtypes.int64, dtypes.bool_
+R, C = symbol("r"), symbol("c")
+ROOT = Path(__file__).resolve().parents[2]
+LENGTHS = [2, 3, 15, 16, 17, 63, 64, 65, 127, 128, 200, 1000, 4097]
+
+
+def make(
+    outer: list[KernelAxis], inner: list[KernelAxis], vector: str, buffers: str, stores: list[Store], scalars: tuple[dtype, ...] = ()
+) -> Kernel:
+    """``buffers`` reads like ``"float32 read, int64 write"``."""
+    parameters = tuple(BufferParameter(dtypes.by_name(part.split()[0]), part.split()[1]) for part in buffers.split(", "))
+    sizes = symbols_in([a.size for a in (*outer, *inner)])
+    return Kernel(tuple(outer), tuple(inner), vector, parameters, tuple(sizes), scalars, tuple(stores))
+
+
+def reduce(value: Node, kind: str, *axes: str) -> Node:
+    return Node(REDUCE, (value,), kind=kind, axes=axes)
+
+
+def softmax(row_wise: bool = True) -> Kernel:
+    """Along the last axis of (r, c), or along the first of (c, r)."""
+    i, j = axis("i", R), axis("j", C)
+    place = i * C + j if row_wise else j * R + i
+    x = load(0, place, F32)
+    e = p.exp(p.sub(x, reduce(x, "max", "j")))
+    stores = [Store(1, place, p.div(e, reduce(e, "sum", "j")))]
+    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "j" if row_wise else "i", "float32 read, float32 write", stores)
+
+
+def exact_softmax(x: np.ndarray, dim: int) -> np.ndarray:
+    e = np.exp(x.astype(np.float64) - x.max(dim, keepdims=True))
+    return e / e.sum(dim, keepdims=True)
+
+
+@pytest.mark.parametrize("columns", LENGTHS)
+def test_softmax_along_rows(columns: int) -> None:
+    x, out = np.random.randn(5, columns).astype(np.float32), np.zeros(5 * columns, np.float32)
+    CompiledKernel(softmax()).run([x.ravel(), out], {"r": 5, "c": columns}, grain=2)
+    np.testing.assert_allclose(out.reshape(x.shape), exact_softmax(x, 1), rtol=3e-6)
+
+
+@pytest.mark.parametrize("columns", LENGTHS)
+def test_softmax_along_columns(columns: int) -> None:
+    x, out = np.random.randn(7, columns).astype(np.float32), np.zeros(7 * columns, np.float32)
+    CompiledKernel(softmax(row_wise=False)).run([x.ravel(), out], {"r": columns, "c": 7})
+    np.testing.assert_allclose(out.reshape(x.shape), exact_softmax(x, 0), rtol=3e-6)
+
+
+def test_expensive_values_are_kept_in_scratch_memory() -> None:
+    code = emit_kernel(softmax(), cpu.cpu_features())
+    assert evaluate(code.scratch_bytes, {"r": 3, "c": 1000}) == 4032
+    assert emit_kernel(layer_norm(), cpu.cpu_features()).scratch_bytes == 0
+
+
+def layer_norm() -> Kernel:
+    i, j = axis("i", R), axis("j", C)
+    x, gain, bias = load(0, i * C + j, F32), load(1, j, F32), load(2, j, F32)
+    count = p.cast(index_value(C), to=F32)
+    mean = p.div(reduce(x, "sum", "j"), count)
+    centred = p.sub(x, mean)
+    rstd = p.rsqrt(p.add(p.div(reduce(p.mul(centred, centred), "sum", "j"), count), scalar(0, F32)))
+    out = p.add(p.mul(p.mul(centred, rstd), gain), bias)
+    stores = [Store(3, i * C + j, out), Store(4, i, mean), Store(5, i, rstd)]
+    buffers = "float32 read, float32 read, float32 read, float32 write, float32 write, float32 write"
+    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", buffers, stores, (F32,))
+
+
+@pytest.mark.parametrize("columns", [2, 16, 100, 1027])
+def test_layer_norm_with_statistics(columns: int) -> None:
+    x, gain, bias = (np.random.randn(n).astype(np.float32) for n in (6 * columns, columns, columns))
+    out, mean, rstd = (np.zeros(n, np.float32) for n in (6 * columns, 6, 6))
+    CompiledKernel(layer_norm()).run([x, gain, bias, out, mean, rstd], {"r": 6, "c": columns}, [1e-5])
+    rows = x.astype(np.float64).reshape(6, columns)
+    exact = 1 / np.sqrt(rows.var(1) + 1e-5)
+    np.testing.assert_allclose(mean, rows.mean(1), atol=1e-6)
+    np.testing.assert_allclose(rstd, exact, rtol=1e-5)
+    wanted = (rows - rows.mean(1, keepdims=True)) * exact[:, None] * gain + bias
+    np.testing.assert_allclose(out.reshape(6, columns), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_float_sums_do_not_depend_on_the_number_of_lanes() -> None:
+    i, j = axis("i", R), axis("j", C)
+    total = reduce(load(0, i * C + j, F32), "sum", "j")
+    plain = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "float32 read, float32 write", [Store(1, i, total)])
+    beside = reduce(p.cast(load(0, i * C + j, F32), to=F64), "max", "j")
+    stores = [Store(1, i, total), Store(2, i, beside)]
+    wide = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "float32 read, float32 write, float64 write", stores)
+    x = np.random.randn(3 * 40000).astype(np.float32)
+    first, second, most = np.zeros(3, np.float32), np.zeros(3, np.float32), np.zeros(3)
+    CompiledKernel(plain).run([x, first], {"r": 3, "c": 40000})
+    CompiledKernel(wide).run([x, second, most], {"r": 3, "c": 40000})
+    assert first.tobytes() == second.tobytes()
+    np.testing.assert_allclose(first, x.astype(np.float64).reshape(3, -1).sum(1), atol=2e-4)
+    half = frozenset(("avx2", "fma"))
+    CompiledKernel(plain, features=half).run([x, second], {"r": 3, "c": 40000})
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("vector", ["i", "j"])
+def test_long_sums_stay_exact(vector: str) -> None:
+    i, j = axis("i", 2), axis("j", C)
+    total = reduce(load(0, j * 2 + i, F32), "sum", "j")
+    kernel = make([KernelAxis("i", 2)], [KernelAxis("j", C)], vector, "float32 read, float32 write", [Store(1, i, total)])
+    x, out = np.full(600_000, 1.1, np.float32), np.zeros(2, np.float32)
+    CompiledKernel(kernel).run([x, out], {"c": 300_000})
+    np.testing.assert_allclose(out, 300_000 * np.float64(np.float32(1.1)), rtol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("vector", ["i", "j"])
+def test_argreduce_takes_the_first_extremum_and_nan(kind: str, vector: str) -> None:
+    i, j = axis("i", R), axis("j", C)
+    where = Node(ARGREDUCE, (load(0, i * C + j, F32),), kind=kind, axes=("j",), position=j)
+    kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], vector, "float32 read, int64 write", [Store(1, i, where)])
+    x = np.random.randint(0, 4, (40, 101)).astype(np.float32)
+    x[3, 50:60] = np.nan
+    x[4] = np.inf if kind == "min" else -np.inf
+    out = np.zeros(40, np.int64)
+    CompiledKernel(kernel).run([x.ravel(), out], {"r": 40, "c": 101}, grain=3)
+    np.testing.assert_array_equal(out, (np.argmax if kind == "max" else np.argmin)(x, axis=1))
+
+
+@pytest.mark.parametrize("vector", ["i", "j", "k"])
+def test_reduction_inside_another_inner_loop(vector: str) -> None:
+    """The largest row sum of each matrix."""
+    i, j, k = axis("i", R), axis("j", C), axis("k", 19)
+    sums = reduce(load(0, (i * C + j) * 19 + k, F32), "sum", "k")
+    axes = [KernelAxis("i", R)], [KernelAxis("j", C), KernelAxis("k", 19)]
+    if vector == "j":
+        sums = reduce(load(0, (i * C + axis("k", C)) * 19 + axis("j", 19), F32), "sum", "j")
+        axes = [KernelAxis("i", R)], [KernelAxis("k", C), KernelAxis("j", 19)]
+    most = reduce(sums, "max", "k" if vector == "j" else "j")
+    kernel = make(*axes, vector, "float32 read, float32 write", [Store(1, i, most)])
+    x, out = np.random.randn(21, 33, 19).astype(np.float32), np.zeros(21, np.float32)
+    CompiledKernel(kernel).run([x.ravel(), out], {"r": 21, "c": 33})
+    np.testing.assert_allclose(out, x.astype(np.float64).sum(2).max(1), rtol=1e-5)
+
+
+def gather(size: Dim = R, operator: str = "index_select") -> Kernel:
+    i, j = axis("i", C), axis("j", 20)
+    row = loaded("row", size, Node(CHECK, (load(1, i, I64),), size=size, operator=operator))
+    store = Store(2, i * 20 + j, load(0, row * 20 + j, F32))
+    return make([KernelAxis("i", C), KernelAxis("j", 20)], [], "j", "float32 read, int64 read, float32 write", [store])
+
+
+def test_bad_index_is_reported_and_clamped() -> None:
+    table, out = np.random.randn(8, 20).astype(np.float32), np.zeros(3 * 20, np.float32)
+    kernel = CompiledKernel(gather(8))
+    assert kernel.code.operators == ("index_select",)
+    assert kernel.run([table.ravel(), np.array([1, 7, 0]), out], {"c": 3}) == [0] * 6
+    np.testing.assert_array_equal(out.reshape(3, 20), table[[1, 7, 0]])
+    record = kernel.run([table.ravel(), np.array([2, -5, 9]), out], {"c": 3})
+    assert record == [1, INDEX_OUT_OF_RANGE, operator_number("index_select"), 1, -5, 8]
+    np.testing.assert_array_equal(out.reshape(3, 20), table[[2, 0, 7]])
+
+
+def test_bad_index_in_a_lane_names_its_place() -> None:
+    i = axis("i", C)
+    place = loaded("place", 10, Node(CHECK, (load(1, i, I64),), size=10, operator="take"))
+    kernel = CompiledKernel(make([KernelAxis("i", C)], [], "i", "int32 read, int64 read, int32 write",
+                                 [Store(2, i, load(0, place, dtypes.int32))]))  # fmt: skip
+    index, out = np.arange(301) % 10, np.zeros(301, np.int32)
+    index[[170, 300]] = (10, 11)
+    assert kernel.run([np.arange(10, dtype=np.int32), index, out], {"c": 301}) == [1, INDEX_OUT_OF_RANGE, operator_number("take"), 170, 10, 10]
+    np.testing.assert_array_equal(out, np.minimum(index, 9))
+
+
+def test_index_into_nothing_reads_nothing() -> None:
+    out = np.ones(3 * 20, np.float32)
+    record = CompiledKernel(gather(0)).run([np.zeros(0, np.float32), np.array([0, 0, 0]), out], {"c": 3})
+    assert record[0] == 1 and record[5] == 0
+    assert not out.any()
+
+
+def test_scatter_add_keeps_the_order_of_a_serial_axis() -> None:
+    i, j = axis("i", C), axis("j", R)
+    row = loaded("row", 5, Node(CHECK, (load(1, i, I64),), size=5, operator="index_add"))
+    store = Store(2, row * R + j, load(0, i * R + j, F32), "add")
+    kernel = CompiledKernel(make([KernelAxis("i", C, False), KernelAxis("j", R)], [], "j", "float32 read, int64 read, float32 update", [store]))
+    x, index = np.random.randn(90, 33).astype(np.float32), np.random.randint(0, 5, 90)
+    wanted = np.zeros((5, 33), np.float32)
+    np.add.at(wanted, index, x)
+    out = np.zeros(5 * 33, np.float32)
+    kernel.run([x.ravel(), index, out], {"c": 90, "r": 33})
+    assert out.tobytes() == wanted.tobytes()
+
+
+def test_lanes_that_meet_at_one_place_all_count() -> None:
+    i = axis("i", C)
+    place = loaded("place", 3, Node(CHECK, (load(1, i, I64),), size=3, operator="bincount"))
+    valid = inside(i, 4, 1000)
+    store = Store(2, place, load(0, i, F32), "add", valid)
+    kernel = CompiledKernel(make([KernelAxis("i", C, False)], [], "i", "float32 read, int64 read, float32 update", [store]))
+    x, index, out = np.random.randn(77).astype(np.float32), np.random.randint(0, 3, 77), np.zeros(3, np.float32)
+    wanted = np.zeros(3, np.float32)
+    np.add.at(wanted, index[4:], x[4:])
+    kernel.run([x, index, out], {"c": 77})
+    assert out.tobytes() == wanted.tobytes()
+
+
+def test_kernel_without_axes() -> None:
+    kernel = make([], [], "", "float32 read, float32 write", [Store(1, 0, p.mul(load(0, 0, F32), scalar(0, F32)))], (F32,))
+    out = np.zeros(1, np.float32)
+    CompiledKernel(kernel).run([np.array([3.0], np.float32), out], {}, [2.5])
+    assert out[0] == 7.5
+
+
+def test_padding_reads_only_inside() -> None:
+    i, j = axis("i", R), axis("j", C)
+    valid = p.bitwise_and(inside(j - 2, 0, 11), inside(i, 1, 4))
+    x = p.where(valid, load(0, (i - 1) * 11 + j - 2, F32, valid), p.number(9.0, load(0, 0, F32)))
+    kernel = make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "float32 read, float32 write", [Store(1, i * C + j, x)])
+    data, out = np.random.randn(3, 11).astype(np.float32), np.zeros(5 * 20, np.float32)
+    CompiledKernel(kernel).run([data.ravel(), out], {"r": 5, "c": 20})
+    np.testing.assert_array_equal(out.reshape(5, 20), np.pad(data, ((1, 1), (2, 7)), constant_values=9))
+
+
+def test_checked_mode_reports_accesses_outside_a_buffer() -> None:
+    i = axis("i", C)
+    kernel = make([KernelAxis("i", C)], [], "i", "float32 read, float32 write", [Store(1, i, load(0, i + 3, F32))])
+    x, out = np.arange(100, dtype=np.float32), np.full(100, -1, np.float32)
+    record = CompiledKernel(kernel, checked=True).run([x, out], {"c": 100})
+    assert record == [1, ACCESS_OUTSIDE_BUFFER, operator_number("buffer 0"), 97, 100, 100]
+    np.testing.assert_array_equal(out, [*range(3, 100), 0, 0, 0])
+    out[:] = -1
+    record = CompiledKernel(kernel, checked=True).run([x, out], {"c": 97}, counts=[100, 50])
+    assert record == [1, ACCESS_OUTSIDE_BUFFER, operator_number("buffer 1"), 50, 50, 50]
+    np.testing.assert_array_equal(out, [*range(3, 53), *[-1] * 50])
+
+
+def test_text_is_the_same_in_every_process_and_names_itself() -> None:
+    script = (
+        "from tests.unit.test_codegen_cpu import softmax, gather, layer_norm, emit_kernel\n"
+        "import hashlib\n"
+        "texts = [emit_kernel(k, frozenset(('fma', 'avx512f'))) for k in (softmax(), softmax(False), gather(), layer_norm())]\n"
+        "print([(t.name, hashlib.sha256(t.text.encode()).hexdigest()) for t in texts])"
+    )
+    answers = {
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT,
+                       env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "2")
+    }
+    assert len(answers) == 1
+    code = emit_kernel(softmax(), cpu.cpu_features())
+    assert code.name.startswith("k_") and len(code.name) == 18 and f"@{code.name}(" in code.text
+
+
+def test_bfloat16_reduction_asks_for_a_cast() -> None:
+    i, j = axis("i", R), axis("j", C)
+    total = reduce(load(0, i * C + j, dtypes.bfloat16), "sum", "j")
+    kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "bfloat16 read, bfloat16 write", [Store(1, i, total)])
+    with pytest.raises(NotImplementedError, match="float32 first"):
+        emit_kernel(kernel, cpu.cpu_features())
+
+
+def test_epilogue_of_other_axes_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch, row, column"):
+        epilogue_of(softmax())
+
+
+def test_matrix_product_with_epilogue() -> None:
+    """relu(a @ b + bias[column]) * scale[row], and a mask of it as a second result."""
+    from flambeau.compile.kernel_cache import KernelText, get_kernel
+    from flambeau.runtime.launch import TaskArray, run_tasks
+    from flambeau.templates.matmul import MatmulSpec, matmul_kernel
+
+    b, m, n = symbol("b"), symbol("m"), symbol("n")
+    batch, row, column = axis("b0", b), axis("i0", m), axis("j0", n)
+    sum_ = p.add(Node(RESULT, (), dtype=F32), load(0, column, F32))
+    out = p.mul(p.maximum(sum_, p.number(0.0, sum_)), load(1, row, F32))
+    place = (batch * m + row) * n + column
+    stores = [Store(2, place, out), Store(3, place, p.lt(p.number(0.0, sum_), sum_))]
+    axes = [KernelAxis("b0", b), KernelAxis("i0", m), KernelAxis("j0", n)]
+    epilogue = epilogue_of(make(axes, [], "j0", "float32 read, float32 read, float32 write, bool write", stores))
+    assert epilogue.kernel.sizes == ("b", "m", "n") and epilogue.extra_slots == 8
+    spec = MatmulSpec(F32, F32, "row", "row", cpu.vector_bits(), cpu.cpu_features(), epilogue.extra_slots)
+    template = matmul_kernel(spec, epilogue)
+    B, M, N, K = 2, 37, 53, 19
+    x, y, bias, scale = (np.random.randn(*s).astype(np.float32) for s in ((B, M, K), (B, K, N), (N,), (M,)))
+    result, mask = np.zeros((B, M, N), np.float32), np.zeros((B, M, N), np.bool_)
+    product = {"a": x.ctypes.data, "b": y.ctypes.data, "c": 0, "batch": B, "m": M, "n": N, "k": K, "a_batch": M * K, "a_row": K,
+               "a_column": 1, "b_batch": K * N, "b_row": N, "b_column": 1, "c_batch": M * N, "c_row": N, "error": 0,
+               "grain": template.grain(B, M, N, K)}  # fmt: skip
+    extra = [0, *(v.ctypes.data for v in (bias, scale, result, mask)), B, M, N]
+    tasks = TaskArray(template.scratch_bytes(B, M, N, K))
+    slots = [product[name] for name in template.slots if name in product] + extra
+    tasks.add(get_kernel(KernelText(template.text, template.name)).address, slots, template.chunks(B, M, N, K), 0)
+    run_tasks(tasks)
+    exact = x.astype(np.float64) @ y + bias
+    np.testing.assert_allclose(result, np.maximum(exact, 0) * scale[:, None], rtol=1e-4, atol=1e-5)
+    assert (mask == (exact > 0)).all()
