@@ -161,7 +161,7 @@ def test_reduction_inside_another_inner_loop(vector: str) -> None:
     np.testing.assert_allclose(out, x.astype(np.float64).sum(2).max(1), rtol=1e-5)
 
 
-def gather(size: Dim = R, operator: str = "index_select") -> Kernel:
+def gather(size: Dim = 8, operator: str = "index_select") -> Kernel:
     i, j = axis("i", C), axis("j", 20)
     row = loaded("row", size, Node(CHECK, (load(1, i, I64),), size=size, operator=operator))
     store = Store(2, i * 20 + j, load(0, row * 20 + j, F32))
