@@ -10,7 +10,20 @@ import numpy as np
 
 from flambeau.core.symbolic import Atom, Dim, evaluate, terms_of
 from flambeau.ir.kernel import (
-    ARGREDUCE, CHECK, INDEX, INSIDE, LOAD, REDUCE, RESULT, SCALAR, Kernel, KernelAxis, Store, axes_in, free_axes, loaded_nodes,
+    ARGREDUCE,
+    CHECK,
+    INDEX,
+    INSIDE,
+    LOAD,
+    REDUCE,
+    RESULT,
+    SCALAR,
+    Kernel,
+    KernelAxis,
+    Store,
+    axes_in,
+    free_axes,
+    loaded_nodes,
 )  # fmt: skip
 from flambeau.ir.node import Node
 
@@ -95,7 +108,7 @@ class _Step:
         if node.op in rules:
             return rules[node.op](node, *sources)
         if node.op.name == "full":
-            return np.full([1] * len(self.axes), node.attributes["value"]).astype(node.dtype.numpy)
+            return self.number(node.attributes["value"], node)
         return node.op.reference(*sources, **node.attributes)
 
     def load(self, node: Node, valid: Array = True) -> Array:
@@ -123,7 +136,10 @@ class _Step:
         return np.clip(index, 0, np.maximum(size - 1, 0))
 
     def scalar(self, node: Node) -> Array:
-        return np.full([1] * len(self.axes), self.scalars[node.attributes["slot"]]).astype(node.dtype.numpy)
+        return self.number(self.scalars[node.attributes["slot"]], node)
+
+    def number(self, value: float, node: Node) -> Array:
+        return np.full([1] * len(self.axes), value).astype(node.dtype.numpy)
 
     def spread(self, value: Array, names: Sequence[str]) -> Array:
         """The value repeated along these axes."""

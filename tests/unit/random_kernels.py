@@ -11,7 +11,7 @@ from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, axis, loaded, symbol
 from flambeau.ir import kernel as k
-from flambeau.ir.kernel import ARGREDUCE, CHECK, REDUCE, SCALAR, BufferParameter, Kernel, KernelAxis, Store
+from flambeau.ir.kernel import ARGREDUCE, CHECK, REDUCE, BufferParameter, Kernel, KernelAxis, Store
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims.structure import constant
@@ -200,7 +200,8 @@ def random_case(seed: int) -> Case:
     case = Case(random.Random(seed))
     chance = case.chance
     form = chance.choice(["pointwise", "pointwise", "row", "row", "row", "column", "column", "scalar"])
-    outer = [f"i{n}" for n in range({"scalar": 0, "row": chance.choice([0, 1, 2]), "column": chance.choice([1, 2])}.get(form, chance.choice([1, 1, 2, 3])))]
+    ranks = {"scalar": [0], "row": [0, 1, 2], "column": [1, 2], "pointwise": [1, 1, 2, 3]}
+    outer = [f"i{n}" for n in range(chance.choice(ranks[form]))]
     inner = [f"j{n}" for n in range(chance.choice([1, 1, 2]))] if form in ("row", "column") else []
     budget = 3000
     axes: list[KernelAxis] = []

@@ -17,7 +17,19 @@ from flambeau.core import cpu, dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, axis, evaluate, loaded, symbol
 from flambeau.ir.kernel import (
-    ARGREDUCE, CHECK, REDUCE, RESULT, BufferParameter, Kernel, KernelAxis, Store, index_value, inside, load, scalar, symbols_in,
+    ARGREDUCE,
+    CHECK,
+    REDUCE,
+    RESULT,
+    BufferParameter,
+    Kernel,
+    KernelAxis,
+    Store,
+    index_value,
+    inside,
+    load,
+    scalar,
+    symbols_in,
 )  # fmt: skip
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
@@ -186,7 +198,8 @@ def test_bad_index_in_a_lane_names_its_place() -> None:
                                  [Store(2, i, load(0, place, dtypes.int32))]))  # fmt: skip
     index, out = np.arange(301) % 10, np.zeros(301, np.int32)
     index[[170, 300]] = (10, 11)
-    assert kernel.run([np.arange(10, dtype=np.int32), index, out], {"c": 301}) == [1, INDEX_OUT_OF_RANGE, operator_number("take"), 170, 10, 10]
+    record = kernel.run([np.arange(10, dtype=np.int32), index, out], {"c": 301})
+    assert record == [1, INDEX_OUT_OF_RANGE, operator_number("take"), 170, 10, 10]
     np.testing.assert_array_equal(out, np.minimum(index, 9))
 
 
@@ -201,7 +214,8 @@ def test_scatter_add_keeps_the_order_of_a_serial_axis() -> None:
     i, j = axis("i", C), axis("j", R)
     row = loaded("row", 5, Node(CHECK, (load(1, i, I64),), size=5, operator="index_add"))
     store = Store(2, row * R + j, load(0, i * R + j, F32), "add")
-    kernel = CompiledKernel(make([KernelAxis("i", C, False), KernelAxis("j", R)], [], "j", "float32 read, int64 read, float32 update", [store]))
+    axes = [KernelAxis("i", C, False), KernelAxis("j", R)]
+    kernel = CompiledKernel(make(axes, [], "j", "float32 read, int64 read, float32 update", [store]))
     x, index = np.random.randn(90, 33).astype(np.float32), np.random.randint(0, 5, 90)
     wanted = np.zeros((5, 33), np.float32)
     np.add.at(wanted, index, x)

@@ -26,7 +26,7 @@ class KernelEpilogue:
 
     def __init__(self, kernel: Kernel) -> None:
         if len(kernel.outer) != 3 or kernel.inner or kernel.vector != kernel.outer[-1].name:
-            raise ValueError(f"an epilogue has the outer axes (batch, row, column), no inner ones, and lanes along the column; got\n{kernel}")
+            raise ValueError(f"an epilogue has outer axes (batch, row, column), no inner ones, and lanes along the column; got\n{kernel}")
         self.kernel = kernel
         self.order = kernel.nodes()
         self.free = dependencies(kernel, self.order)

@@ -17,7 +17,18 @@ from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, is_nonnegative
 from flambeau.ir.kernel import (
-    ARGREDUCE, CHECK, INDEX, INSIDE, LOAD, REDUCE, RESULT, SCALAR, Kernel, index_dims, loaded_nodes, operands,
+    ARGREDUCE,
+    CHECK,
+    INDEX,
+    INSIDE,
+    LOAD,
+    REDUCE,
+    RESULT,
+    SCALAR,
+    Kernel,
+    index_dims,
+    loaded_nodes,
+    operands,
 )  # fmt: skip
 from flambeau.ir.node import Node
 
@@ -33,8 +44,9 @@ class ExpressionEmitter:
     """
 
     def __init__(
-        self, nest: Nest, kernel: Kernel, free: Mapping[Node, frozenset[str]], width: int, slots: Callable[[int], Value], checked: bool = False
-    ) -> None:
+        self, nest: Nest, kernel: Kernel, free: Mapping[Node, frozenset[str]], width: int, slots: Callable[[int], Value],
+        checked: bool = False,
+    ) -> None:  # fmt: skip
         self.nest = nest
         self.e: Emitter = nest.e
         self.kernel = kernel

@@ -82,7 +82,9 @@ class Nest:
         e.lines, e.block = levels[-1].lines, levels[-1].block
         return value
 
-    def loop(self, axis: str | None, start: Value, stop: Value, step: int, carried: Sequence[Value], body: Body) -> tuple[Value, list[Value]]:
+    def loop(
+        self, axis: str | None, start: Value, stop: Value, step: int, carried: Sequence[Value], body: Body
+    ) -> tuple[Value, list[Value]]:
         """``for axis in range(start, stop, step)`` with carried values; returns the final index and the final values."""
         e = self.e
         head, inside, after = (e.fresh_label(stem) for stem in ("head", "body", "end"))

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from flambeau.codegen.cpu.costs import STASH_ABOVE, instructions
 from flambeau.core.symbolic import atoms_of
 from flambeau.ir.kernel import (
-    ARGREDUCE, LOAD, REDUCE, RESULT, Kernel, KernelAxis, Store, axes_in, index_dims, loaded_nodes, operands,
+    ARGREDUCE,
+    LOAD,
+    REDUCE,
+    RESULT,
+    Kernel,
+    KernelAxis,
+    Store,
+    axes_in,
+    index_dims,
+    loaded_nodes,
+    operands,
 )  # fmt: skip
 from flambeau.ir.node import Node
 
