@@ -30,14 +30,15 @@ class Partition:
 
 def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> Partition:
     """Differentiate ``graph`` by the inputs ``wanted``, given cotangents of the outputs marked in ``present``."""
+    cotangent, value = _unused(graph, "g"), _unused(graph, "v")
     cotangents = [
-        graph_input(f"g{i}", Aval(o.shape, o.dtype)) if here else None
+        graph_input(f"{cotangent}{i}", Aval(o.shape, o.dtype)) if here else None
         for i, (o, here) in enumerate(zip(graph.outputs, present, strict=True))
     ]
     parts = gradients(graph.outputs, cotangents, wanted)
     found = [g for g in parts if g is not None]
     saved = _saved(graph, found)
-    names: dict[Node, Node] = {node: graph_input(f"v{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)}
+    names: dict[Node, Node] = {node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)}
     given = [g for g in cotangents if g is not None]
     outputs = rebuild(found, lambda node, sources: None, {**names, **{g: g for g in given}})
     extra = tuple(n for n in saved if n.op is not INPUT and n not in graph.outputs)
@@ -45,6 +46,14 @@ def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> 
         Graph(graph.inputs, (*graph.outputs, *extra)), extra, saved,
         Graph((*names.values(), *given), tuple(outputs)), tuple(present), tuple(g is not None for g in parts),
     )  # fmt: skip
+
+
+def _unused(graph: Graph, stem: str) -> str:
+    """A stem of names that no input has: inputs are told apart by name."""
+    labels = {n.attributes["label"] for n in graph.inputs}
+    while any(label.startswith(stem) for label in labels):
+        stem += stem[0]
+    return stem
 
 
 def _saved(graph: Graph, roots: Sequence[Node]) -> tuple[Node, ...]:

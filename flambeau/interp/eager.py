@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flambeau.compile.program import BoundProgram
@@ -27,43 +27,40 @@ Ints = tuple[int, ...]
 class Operand:
     """A tensor as the interpreter sees it: memory, where in it (bytes), and metadata."""
 
-    storage: Storage
+    memory: Storage
     address: int
     meta: TensorMeta
 
 
+Result = tuple[Folding | None, Ints | None]  # how an output is unfolded, and to which shape (None: the folding's own)
+
+
 @dataclass(slots=True, eq=False)
 class RunPlan:
-    """Everything decided for one function on operands of exactly these metas.
-
-    ``views``: the outputs are views, nothing runs. ``aliases``: outputs that are an input itself. ``copies``: operands whose
-    strides the folding cannot express, to be made row-major first.
-    """
+    """Everything decided for one function on operands of exactly these metas. ``views``: the outputs are views, nothing runs."""
 
     function: GraphFunction
     bound: BoundProgram | None
     outputs: list[TensorMeta]
     views: list[ViewOf] | None = None
     into: tuple[int | None, ...] = ()
-    folding: Folding | None = None
-    aliases: dict[int, int] = field(default_factory=dict)
 
 
 def plan_function(
-    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], folding: Folding | None,
-    into: tuple[int | None, ...] = (), result_shapes: Sequence[Ints | None] = (),
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], foldings: Sequence[Folding | None],
+    results: Sequence[Result], into: tuple[int | None, ...] = (), allow_views: bool = False,
 ) -> RunPlan:  # fmt: skip
-    """Bind ``function`` for operands with these metas.
+    """Bind ``function`` for operands with these metas, each seen through its folding.
 
-    With a ``folding`` the function works on folded shapes and each output is unfolded to ``result_shapes`` (None: the
-    folding's own shape). ``into`` gives for each output the operand whose memory it is written to.
+    ``sizes`` holds the function's size symbols. ``into`` gives for each output the operand whose memory it is written to.
+    With ``allow_views`` outputs that only rearrange operands share their memory.
     """
-    seen = [_seen(m, folding) for m in metas]
+    seen = [_seen(m, f) for m, f in zip(metas, foldings, strict=True)]
     layouts = tuple(layout_of(shape, strides) for shape, strides in seen)
-    values = dict(sizes) or function.sizes([shape for shape, _ in seen])
+    values = dict(sizes)
     into = into or (None,) * len(function.graph.outputs)
-    outputs = _output_metas(function, values, folding, result_shapes, metas, into)
-    if folding is None and not any(i is not None for i in into):
+    outputs = _output_metas(function, values, results, metas, into)
+    if allow_views and all(f is None for f, _ in results):
         views = _as_views(function, seen, values)
         if views is not None:
             return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(views, outputs, strict=True)], views)
@@ -71,7 +68,7 @@ def plan_function(
         values |= stride_sizes(position, strides, layout)
     program = function.program(layouts, tuple(OutputSpec(into=i) for i in into))
     counters["plans"] += 1
-    return RunPlan(function, program.bind(values), outputs, None, into, folding)
+    return RunPlan(function, program.bind(values), outputs, None, into)
 
 
 def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
@@ -83,19 +80,18 @@ def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
 
 
 def _output_metas(
-    function: GraphFunction, sizes: Mapping[str, int], folding: Folding | None, shapes: Sequence[Ints | None],
-    metas: Sequence[TensorMeta], into: tuple[int | None, ...],
-) -> list[TensorMeta]:  # fmt: skip
+    function: GraphFunction, sizes: Mapping[str, int], results: Sequence[Result], metas: Sequence[TensorMeta], into: tuple[int | None, ...]
+) -> list[TensorMeta]:
     out: list[TensorMeta] = []
-    found = [None] * len(function.graph.outputs) if folding else function.output_shapes(sizes)
+    found = function.output_shapes(sizes)
     for k, node in enumerate(function.graph.outputs):
         target = into[k]
+        folding, shape = results[k] if k < len(results) else (None, None)
         if target is not None:
             out.append(metas[target])
         elif folding is None:
-            out.append(meta_of(found[k], node.dtype))  # type: ignore[arg-type]
+            out.append(meta_of(found[k] if shape is None else shape, node.dtype))
         else:
-            shape = shapes[k] if k < len(shapes) else None
             out.append(unfolded_meta(folding, shape, node.dtype))
     return out
 
@@ -122,13 +118,13 @@ def _as_views(function: GraphFunction, seen: Sequence[tuple[Ints, Ints]], sizes:
     return views_of(function.at_sizes(sizes), seen)
 
 
-def run_plan(plan: RunPlan, operands: Sequence[Operand], numbers: Sequence[Any]) -> list[Operand]:
-    """Run on ``operands``; returns the outputs (those written into operands included)."""
+def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> list[Operand]:
+    """Run on ``operands`` (anything with memory, address and meta); returns the outputs, those written into operands included."""
     if plan.views is not None:
         out: list[Operand] = []
         for view, meta in zip(plan.views, plan.outputs, strict=True):
             source = operands[view.position]
-            out.append(Operand(source.storage, source.address + view.offset * meta.dtype.itemsize, meta))
+            out.append(Operand(source.memory, source.address + view.offset * meta.dtype.itemsize, meta))
         return out
     results: list[Operand] = []
     for meta, target in zip(plan.outputs, plan.into, strict=True):
@@ -161,7 +157,7 @@ class OperatorPrograms:
 
     def find(
         self, operator: Operator, template: Template, metas: Sequence[TensorMeta], weak: Sequence[bool], numbers: Sequence[type],
-        sizes: Sequence[int], folding: Folding | None, cast_to: dtype | None = None,
+        sizes: Sequence[int], folding: Folding | None, cast_to: dtype | None = None, mutated: tuple[int, ...] = (),
     ) -> tuple[Traced, dict[str, int]]:  # fmt: skip
         """The trace that holds for these operands (made now if there is none), with the values of its symbols."""
         seen = [_seen(m, folding) for m in metas]
@@ -176,7 +172,7 @@ class OperatorPrograms:
                 return traced, values
         avals = [(shape, m.dtype, w) for shape, m, w in zip(shapes, metas, weak, strict=True)]
         shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
-        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to)
+        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated)
         counters["traces"] += 1
         variants.append(traced)
         values = traced.function.sizes(shapes) | {f"z{k}": n for k, n in enumerate(sizes)}

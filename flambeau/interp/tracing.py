@@ -68,13 +68,14 @@ class Traced:
 def trace_operator(
     operator: Operator, template: Template, avals: Sequence[tuple[tuple[int, ...], dtypes.dtype, bool]], numbers: Sequence[type],
     sizes: Sequence[int], shared: Sequence[tuple[int | str, ...]] | None = None,
-    cast_to: dtypes.dtype | None = None,
+    cast_to: dtypes.dtype | None = None, mutated: Sequence[int] = (),
 ) -> Traced:  # fmt: skip
     """Trace ``operator`` for tensors of the given (shape, dtype, weak); sizes of 2 and more become symbols.
 
     ``shared`` names the symbol of each axis instead (equal names are equal sizes). Comparisons of sizes are answered
     with the sizes at hand; two sizes found equal become one symbol, so the body is traced again until nothing new is found equal.
-    ``cast_to`` is the type that results are converted to (in-place operators and ``out=``).
+    ``cast_to`` is the type that results are converted to (in-place operators and ``out=``); the first results are converted to
+    the types of the tensors ``mutated``, which they will be written into.
     """
     names, hints = _symbols(avals, sizes, shared)
     equalities: dict[tuple[str, Expression], bool] = {}
@@ -93,6 +94,8 @@ def trace_operator(
         equalities |= merged
     outputs: list[Node] = []
     structure = flatten(result, outputs)
+    for k, position in enumerate(mutated):
+        outputs[k] = outputs[k] if outputs[k].dtype is avals[position][1] else cast(outputs[k], to=avals[position][1])
     predicates = tuple((r, e, t) for (r, e), t in {**equalities, **scope.predicates}.items())
     function = GraphFunction(operator.name, Graph(tuple(inputs), tuple(outputs)), len(avals), predicates)
     return Traced(function, structure, tuple(names["sizes"]))

@@ -1,0 +1,57 @@
+"""Devices: where memory is."""
+
+from __future__ import annotations
+
+
+class Device:
+    """A device: ``type`` ("cpu" or "cuda") and ``index`` (None where there is only one).
+
+    >>> import flambeau as torch
+    >>> torch.device("cuda:1").index
+    1
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: str | Device = "cpu", index: int | None = None) -> None:  # noqa: A002 - torch's name
+        if isinstance(type, Device):
+            type, index = type.type, type.index
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, _, number = type.partition(":")
+        if name not in ("cpu", "cuda", "meta"):
+            raise RuntimeError(f"Expected one of cpu, cuda, meta device type at start of device string: {name}")
+        if number and not number.isdigit():
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        self.type = name
+        self.index = int(number) if number else index
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + (")" if self.index is None else f", index={self.index})")
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Device, (str(self),)
+
+
+cpu = Device("cpu")
+
+
+def usable_device(device: object) -> Device:
+    """The device meant by a ``device=`` argument; errors as torch's for one that is not there."""
+    if device is None:
+        return cpu
+    found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]
+    if found.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled: flambeau runs on the CPU so far. Use device='cpu'.")
+    if found.type == "meta":
+        raise NotImplementedError("device 'meta' is not supported; create the tensor on 'cpu'")
+    return found

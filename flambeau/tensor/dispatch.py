@@ -1,0 +1,552 @@
+"""Dispatch: an operator called on tensors finds its plan, runs, and records the tape."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.context import context
+from flambeau.core.dtypes import dtype
+from flambeau.core.events import counters
+from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_function, programs, run_plan
+from flambeau.interp.folding import Folding
+from flambeau.interp.functions import Derivative, GraphFunction
+from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure
+from flambeau.ops.declare import ALL, Operator, set_dispatcher
+from flambeau.runtime.storage import Storage, TensorMeta
+from flambeau.tensor.base import TensorBase, fill_base
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
+from flambeau.tensor.views import Step, View
+
+new_tensor: Callable[[Storage, int, TensorMeta], Any]
+
+
+def set_tensor_class(tensor_class: type[TensorBase]) -> None:
+    """Called once by the Tensor class: what results are wrapped in."""
+    global new_tensor
+
+    def make(memory: Storage, address: int, meta: TensorMeta) -> TensorBase:
+        tensor = tensor_class.__new__(tensor_class)
+        fill_base(tensor, memory, address, meta)
+        return tensor
+
+    new_tensor = make
+
+
+# -- arguments ------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Call:
+    """An operator with its arguments taken apart: what is static, and the tensors, numbers and sizes that are not."""
+
+    operator: Operator
+    template: Template
+    tensors: list[Any]
+    numbers: list[Any]
+    sizes: list[int]
+
+    def key(self) -> tuple[Any, ...]:
+        # types, because 1, 1.0 and True are equal
+        types = tuple(map(type, self.template))
+        return (self.operator, self.template, types, tuple([t.meta for t in self.tensors]), tuple(map(type, self.numbers)), tuple(self.sizes))
+
+
+def take_apart(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    """Sort the arguments of a call by their roles."""
+    call = Call(operator, (), [], [], [])
+    arguments = operator.bind(args, kwargs)
+    call.template = tuple(
+        _argument(call, name, role, value) for name, role, value in zip(operator.names, operator.roles, arguments, strict=True)
+    )
+    return call
+
+
+def _argument(call: Call, name: str, role: str, value: Any) -> Any:
+    if role == "value":
+        return _value(call, name, value)
+    if role == "values":
+        return None if value is None else tuple(_value(call, name, v) for v in value)
+    if role == "size":
+        return _size(call, value)
+    if role == "sizes":
+        return tuple(_size(call, v) for v in value) if isinstance(value, (tuple, list)) else _size(call, value)
+    if isinstance(value, TensorBase):
+        return _static(value.item())  # type: ignore[attr-defined]
+    return _static(value)
+
+
+def _value(call: Call, name: str, value: Any) -> Any:
+    if isinstance(value, TensorBase):
+        for position, known in enumerate(call.tensors):
+            if known is value:
+                return TensorSlot(position)
+        call.tensors.append(value)
+        return TensorSlot(len(call.tensors) - 1)
+    if value is None:
+        return None
+    if isinstance(value, (np.number, np.bool_)):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        if isinstance(value, complex):
+            raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
+        raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
+    defaults = call.operator.defaults
+    if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
+        return value
+    call.numbers.append(value)
+    return NumberSlot(len(call.numbers) - 1, type(value))
+
+
+def _size(call: Call, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, TensorBase):
+        value = value.item()  # type: ignore[attr-defined]
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
+        call.sizes.append(int(value))
+        return SizeSlot(len(call.sizes) - 1)
+    if isinstance(value, (tuple, list)):
+        return tuple(_size(call, v) for v in value)
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _static(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        if hasattr(value, "_fields"):
+            return value
+        return tuple(_static(v) for v in value)
+    return value
+
+
+# -- plans ----------------------------------------------------------------------------------------------
+@dataclass(slots=True, eq=False)
+class CallPlan:
+    """A run plan with what wrapping and the tape need. ``foldings`` and ``sizes`` serve the backward plans too."""
+
+    run: RunPlan
+    structure: Any
+    count: int
+    sizes: dict[str, int]
+    foldings: list[Folding | None]
+    derivative: Derivative | None
+    wanted: tuple[bool, ...]
+    metas: tuple[TensorMeta, ...]
+    results: list[Result]
+    backward: dict[Any, CallPlan]
+
+
+def make_plan(
+    function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
+    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), allow_views: bool = False,
+) -> CallPlan:  # fmt: skip
+    """Plan a function; when gradients are wanted, its forward part that also gives the values to save."""
+    count = len(function.graph.outputs)
+    derivative = None
+    if any(wanted):
+        present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
+        derivative = function.derivative(wanted, present)
+    if derivative is not None and derivative.split.extra:
+        function = derivative.forward
+        results = [*results, *[(None, None)] * len(derivative.split.extra)]
+        into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
+    run = plan_function(function, metas, sizes, foldings, results, into, allow_views)
+    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {})
+
+
+_plans: dict[Any, CallPlan] = {}
+
+
+def wants_gradient(tensor: TensorBase) -> bool:
+    """Whether results computed from the tensor take part in autograd."""
+    view = tensor.view
+    if view is not None and tensor.seen_version != tensor.memory.version:
+        refresh(tensor)
+    return tensor._requires_grad
+
+
+def wanted_of(tensors: Sequence[TensorBase]) -> tuple[bool, ...]:
+    if not context.grad_enabled:
+        return ()
+    marks = tuple([t.meta.dtype.category == "float" and wants_gradient(t) for t in tensors])
+    return marks if True in marks else ()
+
+
+def plan_call(call: Call, wanted: tuple[bool, ...], into: int | None = None, cast_to: dtype | None = None) -> CallPlan:
+    """The plan of an operator call, made now if these metas are new."""
+    key = (call.key(), wanted, into, cast_to)
+    found = _plans.get(key)
+    if found is None:
+        found = _plans[key] = _new_plan(call, wanted, into, cast_to)
+    return found
+
+
+def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: dtype | None) -> CallPlan:
+    operator = call.operator
+    metas = tuple(t.meta for t in call.tensors)
+    folding = fold_operands(operator, metas)
+    mutated = tuple(s.index for name in operator.mutates for s in _slots(call.template[operator.names.index(name)]))
+    traced, sizes = programs.find(
+        operator, call.template, metas, [False] * len(metas), [type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
+    )
+    count = len(traced.function.graph.outputs)
+    targets: tuple[int | None, ...] = (into,) * count if into is not None else (*mutated, *(None,) * (count - len(mutated)))
+    if folding is not None and into is not None and folding.shape != metas[into].shape:
+        raise RuntimeError(
+            f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(folding.shape)}"
+        )
+    return make_plan(
+        traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
+        targets if any(t is not None for t in targets) else (), allow_views=operator.kind in ("view", "reshape"),
+    )  # fmt: skip
+
+
+def _slots(template: Any) -> list[TensorSlot]:
+    if isinstance(template, TensorSlot):
+        return [template]
+    return [s for part in template for s in _slots(part)] if isinstance(template, tuple) else []
+
+
+# -- calls ----------------------------------------------------------------------------------------------
+def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
+    call = take_apart(operator, args, kwargs)
+    return run_call(call) if context.capture is None else context.capture.call(call)
+
+
+def run_call(call: Call) -> Any:
+    """Run a call now."""
+    operator = call.operator
+    plan = plan_call(call, wanted_of(call.tensors))
+    if operator.kind == "view" and plan.run.views is None:
+        raise RuntimeError(
+            f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size {list(call.tensors[0].meta.shape)} and stride "
+            f"{list(call.tensors[0].meta.strides)} (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    if operator.mutates:
+        _forbid_overwriting(operator, plan, call)
+    results = execute(plan, call.tensors, call.numbers)
+    if plan.run.views is not None:
+        for output, result in enumerate(results):
+            _mark_view(result, call, output)
+    counters["eager_calls"] += 1
+    return restructure(plan.structure, results)
+
+
+def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+    """Run a plan, wrap the results, and record them when the plan says so."""
+    into = plan.run.into
+    produced = run_plan(plan.run, tensors, numbers)
+    results: list[Any] = []
+    for k, operand in enumerate(produced):
+        target = into[k] if into else None
+        if target is None:
+            results.append(new_tensor(operand.memory, operand.address, operand.meta))
+        else:
+            results.append(tensors[target])
+            tensors[target].memory.version += 1
+    if plan.derivative is not None:
+        record(plan, tensors, numbers, results)
+    return results[: plan.count]
+
+
+def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
+    """Put an entry on the tape and make the results refer to it."""
+    derivative = plan.derivative
+    assert derivative is not None
+    entry = OperatorEntry(plan, tensors, numbers, results)
+    for output, result in enumerate(results[: plan.count]):
+        if result.meta.dtype.is_floating_point:
+            result.entry = entry
+            result.output = output
+            result._requires_grad = True
+
+
+def _forbid_overwriting(operator: Operator, plan: CallPlan, call: Call) -> None:
+    for target in plan.run.into:
+        if target is not None:
+            check_in_place(operator.name, call.tensors[target])
+
+
+def check_in_place(name: str, target: TensorBase) -> None:
+    """torch's errors for in-place changes that autograd cannot follow."""
+    if not (context.grad_enabled and target._requires_grad):
+        return
+    if target.entry is None:
+        raise RuntimeError(
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the call in torch.no_grad() to change "
+            "parameters, or work on a clone()."
+        )
+    base = target.view.base if target.view is not None else None
+    if base is not None and base.entry is None and base._requires_grad:
+        raise RuntimeError(f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _mark_view(result: Any, call: Call, output: int) -> None:
+    source = call.tensors[0]
+    step = Step(call.operator, call.template, tuple(call.sizes), output)
+    if source.view is None:
+        result.view = View(source, (step,))
+    else:
+        result.view = View(source.view.base, (*source.view.steps, step))
+    result.seen_version = result.memory.version
+
+
+# -- backward -------------------------------------------------------------------------------------------
+class OperatorEntry(Entry):
+    """The tape entry of an operator call, or of a backward function that was itself recorded."""
+
+    __slots__ = ("numbers", "plan", "saved")
+
+    def __init__(self, plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
+        edges = [edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w]
+        super().__init__(edges, [r.meta for r in results[: plan.count]])
+        derivative = plan.derivative
+        assert derivative is not None
+        self.plan = plan
+        self.numbers = list(numbers)
+        self.saved: list[Saved] | None = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.saved]
+
+    @staticmethod
+    def _save(kind: str, index: int, plan: CallPlan, tensors: Sequence[Any], results: list[Any]) -> Saved:
+        if kind == "input":
+            saved = Saved(tensors[index])
+            if plan.run.into and index in plan.run.into:
+                saved.version -= 1  # it has just been overwritten
+            return saved
+        result = results[index if kind == "output" else plan.count + index]
+        return Saved(new_tensor(result.memory, result.address, result.meta), index if kind == "output" else -1)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        words = self.plan.run.function.name.split("_backward")
+        stem = "".join(w[:1].upper() + w[1:] for w in words[0].split("_"))
+        return stem + "Backward0" * len(words) if len(words) > 1 else stem + "Backward0"
+
+    def tensors(self) -> list[Any]:
+        """The saved tensors, checked; outputs of this entry with their place on the tape."""
+        if self.saved is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        out: list[Any] = []
+        for saved in self.saved:
+            tensor = check_saved(self.name, saved)
+            if saved.output >= 0 and context.grad_enabled:
+                tensor = new_tensor(tensor.memory, tensor.address, tensor.meta)
+                tensor.entry, tensor.output, tensor._requires_grad = self, saved.output, True
+            out.append(tensor)
+        return out
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        plan = self.plan
+        derivative = plan.derivative
+        assert derivative is not None
+        saved = self.tensors()
+        present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
+        if any(c is None for c in present):
+            narrowed = self._narrowed(cotangents, saved)
+            if narrowed is None:
+                zero = new_zeros
+                present = [zero(m) if c is None else c for c, m, h in zip(cotangents, self.metas, derivative.split.present, strict=True) if h]
+            else:
+                derivative, saved = narrowed
+                present = [c for c in present if c is not None]
+        numbers = [self.numbers[j] for j in derivative.saved_numbers]
+        return backward_call(plan, derivative, saved, present, numbers)
+
+    def _narrowed(self, cotangents: list[Any], saved: list[Any]) -> tuple[Derivative, list[Any]] | None:
+        """The derivative for just the cotangents that came back, if what was saved is enough for it."""
+        full = self.plan.derivative
+        assert full is not None
+        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents))
+        if narrow is None or narrow.given != full.given:
+            return None
+        extras = {node: i for i, node in enumerate(full.split.extra)}
+        places = dict(zip(full.saved, saved, strict=True))
+        chosen: list[Any] = []
+        for kind, i in narrow.saved:
+            origin = (kind, extras.get(narrow.split.extra[i], -1)) if kind == "extra" else (kind, i)
+            if origin not in places:
+                return None
+            chosen.append(places[origin])
+        return narrow, chosen
+
+    def release(self) -> None:
+        if self.saved:
+            self.saved = None
+
+
+def edge_of(tensor: TensorBase) -> tuple[Any, int] | None:
+    """Where a gradient of the tensor goes."""
+    if tensor.entry is not None:
+        return tensor.entry, tensor.output
+    return (tensor, 0) if tensor._requires_grad else None
+
+
+def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any]) -> list[Any]:
+    """Run a backward function (recorded like any call when grad mode is on); None where an input has no gradient."""
+    outputs = [f for f, _ in plan.results]
+    foldings = [None if kind == "extra" else plan.foldings[i] if kind == "input" else outputs[i] for kind, i in derivative.saved]
+    foldings += [f for f, here in zip(outputs, derivative.split.present, strict=False) if here]
+    tensors = [_foldable(t, f) for t, f in zip([*saved, *cotangents], foldings, strict=True)]
+    wanted = wanted_of(tensors)
+    key = (derivative, tuple([t.meta for t in tensors]), wanted)
+    found = plan.backward.get(key)
+    if found is None:
+        inputs = [(f, m) for f, m, w in zip(plan.foldings, plan.metas, plan.wanted, strict=True) if w]
+        results: list[Result] = [(f, m.shape) for (f, m), given in zip(inputs, derivative.given, strict=True) if given]
+        found = plan.backward[key] = make_plan(
+            derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, allow_views=True
+        )
+    produced = execute(found, tensors, numbers)
+    if found.run.views is not None:
+        for result, view in zip(produced, found.run.views, strict=True):
+            result.view = View(tensors[view.position], ())
+            result.seen_version = result.memory.version
+    gradients = iter(produced)
+    return [next(gradients) if given else None for given in derivative.given]
+
+
+def _foldable(tensor: Any, folding: Folding | None) -> Any:
+    if folding is None or folding.fold(tensor.meta.shape, tensor.meta.strides) is not None:
+        return tensor
+    return tensor.clone_contiguous()
+
+
+# -- in-place changes -----------------------------------------------------------------------------------
+def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run ``operator`` and write its result into ``target``, converted to its type: ``add_`` and ``out=``.
+
+    The target may be an operand. Other operands that share its memory are read before it changes.
+    """
+    call = take_apart(operator, args, kwargs)
+    return run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
+
+
+def run_into(call: Call, target: Any) -> Any:
+    """``call_into`` now."""
+    operator = call.operator
+    check_in_place(operator.name, target)
+    _check_single_memory(operator.name, target)
+    position = next((i for i, t in enumerate(call.tensors) if t is target), None)
+    if operator.kind != "pointwise" or position is None:
+        result = run_call(call)
+        _check_target(operator.name, result, target)
+        return target if result is target else run_into(take_apart(ALL["assign"], (target, result), {}), target)
+    _separate(call, target)
+    plan = plan_call(call, wanted_of(call.tensors), position, target.meta.dtype)
+    history = (target.entry, target.output, target._requires_grad)
+    execute(plan, call.tensors, call.numbers)
+    if context.grad_enabled:
+        _rebase(plan, target, history)
+    counters["eager_calls"] += 1
+    return target
+
+
+def _check_target(name: str, result: Any, target: Any) -> None:
+    if not isinstance(result, TensorBase):
+        raise NotImplementedError(f"{name}: out= with several results is not supported; copy_() the results instead")
+    order = ("bool", "unsigned", "signed", "float", "complex")
+    groups = {"unsigned": "signed"}
+    have, want = (groups.get(t.meta.dtype.category, t.meta.dtype.category) for t in (result, target))
+    if order.index(have) > order.index(want):
+        raise RuntimeError(f"{name}: result type {result.meta.dtype} can't be cast to the desired output type {target.meta.dtype}")
+
+
+def _check_single_memory(name: str, target: Any) -> None:
+    if any(stride == 0 and size > 1 for size, stride in zip(target.meta.shape, target.meta.strides, strict=True)):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
+            "the tensor before performing the operation."
+        )
+
+
+def _separate(call: Call, target: Any) -> None:
+    """Copy operands that show the target's memory differently, since it is overwritten while they are read."""
+    for i, tensor in enumerate(call.tensors):
+        if tensor is target or tensor.memory is not target.memory:
+            continue
+        if tensor.address != target.address or tensor.meta is not target.meta:
+            call.tensors[i] = tensor.clone()
+
+
+def _rebase(plan: CallPlan, target: Any, history: tuple[Any, int, bool]) -> None:
+    """Give an overwritten tensor its new history, and its base (if it is a view) one that goes through it."""
+    if plan.derivative is None:
+        if not history[2]:
+            return
+        target.entry, target.output, target._requires_grad = None, 0, False
+    view = target.view
+    if view is None:
+        return
+    base = view.base
+    edges = [edge_of(base), edge_of(target)]
+    base.entry, base.output, base._requires_grad = ViewWriteEntry(edges, base.meta, view), 0, True
+    refresh(target)
+
+
+class ViewWriteEntry(Entry):
+    """The history of a base after one of its views was overwritten: edges (old base, new value)."""
+
+    __slots__ = ("view",)
+    name = "CopySlices"
+
+    def __init__(self, edges: list[Any], meta: TensorMeta, view: View) -> None:
+        super().__init__(edges, [meta])
+        self.view = view
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        (gradient,) = cotangents
+        rest: Any = gradient.clone()  # type: ignore[union-attr]
+        for_value = apply_steps(gradient, self.view.steps).clone() if self.edges[1] is not None else None
+        apply_steps(rest, self.view.steps).zero_()
+        return rest, for_value
+
+
+class ViewReadEntry(Entry):
+    """The history of a view of a base that was changed in place: edge (base)."""
+
+    __slots__ = ("meta", "view")
+    name = "AsStridedBackward0"
+
+    def __init__(self, edge: tuple[Any, int] | None, base_meta: TensorMeta, meta: TensorMeta, view: View) -> None:
+        super().__init__([edge], [meta])
+        self.view = view
+        self.meta = base_meta
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        whole = new_zeros(self.meta)
+        apply_steps(whole, self.view.steps).copy_(cotangents[0])
+        return (whole,)
+
+
+def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:
+    """The view of ``tensor`` that the steps make."""
+    for step in steps:
+        result = run_call(Call(step.operator, step.template, [tensor], [], list(step.sizes)))
+        tensor = result if isinstance(result, TensorBase) else result[step.output]
+    return tensor
+
+
+def refresh(tensor: TensorBase) -> None:
+    """Make a view's place on the tape right again after its base was changed in place."""
+    view = tensor.view
+    assert view is not None
+    tensor.seen_version = tensor.memory.version
+    base = view.base
+    if view.steps and base.entry is not None and (base.meta.dtype.is_floating_point):
+        tensor.entry = ViewReadEntry(edge_of(base), base.meta, tensor.meta, view)
+        tensor.output, tensor._requires_grad = 0, True
+
+
+def new_zeros(meta: TensorMeta) -> Any:
+    """A tensor of zeros."""
+    memory = Storage(meta.nbytes)
+    ctypes.memset(memory.address, 0, meta.nbytes)
+    return new_tensor(memory, memory.address, meta)
+
+
+__all__ = ["Call", "CallPlan", "Operand", "OperatorEntry", "backward_call", "dispatch", "execute", "record", "take_apart"]
+
+set_dispatcher(dispatch)

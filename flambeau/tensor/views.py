@@ -1,0 +1,86 @@
+"""Views and in-place changes: what a tensor is a view of, and how a change of the view reaches the base's history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau import prims as p
+from flambeau.core import dtypes
+from flambeau.core.symbolic import product
+from flambeau.interp.tracing import Template
+from flambeau.ir.graph import INPUT
+from flambeau.ir.node import Node
+from flambeau.ops.declare import Operator
+from flambeau.prims.indexing import strided_positions
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One view operator: applied to a tensor with these arguments it gave output ``output``."""
+
+    operator: Operator
+    template: Template
+    sizes: tuple[int, ...]
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``base`` seen through ``steps``."""
+
+    base: Any
+    steps: tuple[Step, ...]
+
+
+def put(base: Node, view: Node, value: Node) -> Node:
+    """``base`` with ``value`` in the place of its elements that ``view`` (views over ``base``) shows."""
+    if view is base:
+        return value
+    source = view.sources[0]
+    return put(base, source, _put_step(source, view, value))
+
+
+def _put_step(source: Node, view: Node, value: Node) -> Node:
+    attributes = view.attributes
+    match view.op.name:
+        case "reshape":
+            return p.reshape(value, shape=source.shape)
+        case "permute":
+            axes = attributes["axes"]
+            return p.permute(value, axes=tuple(sorted(range(len(axes)), key=lambda i: axes[i])))
+        case "slice":
+            return _put_slice(source, view, value)
+        case "as_strided":
+            flat = p.reshape(value, shape=(product(value.shape),))
+            positions = p.reshape(strided_positions(attributes["shape"], attributes["strides"], attributes["offset"]), shape=flat.shape)
+            return p.scatter(source, flat, positions, mode="set")
+        case "expand" if view.shape == source.shape:
+            return value
+    raise RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
+        "before performing the operation."
+    )
+
+
+def _put_slice(source: Node, view: Node, value: Node) -> Node:
+    low, high, interior = [], [], []
+    attributes = view.attributes
+    for axis, (start, size, step, n) in enumerate(zip(attributes["starts"], attributes["sizes"], attributes["steps"], source.shape, strict=True)):
+        if step < 0:
+            value = p.flip(value, axis)
+            start, step = start + (size - 1) * step, -step
+        low.append(start)
+        high.append(n - start - (size - 1) * step - 1)
+        interior.append(step - 1)
+    shape = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
+    inside = p.pad(p.full(shape=value.shape, value=True, dtype=dtypes.bool_), value=False, **shape)
+    zero: Any = False if value.dtype is dtypes.bool_ else 0.0 if value.dtype.is_floating_point else 0
+    return p.where(inside, p.pad(value, value=zero, **shape), source)
+
+
+def base_of(node: Node) -> Node:
+    """The input that a chain of views starts from."""
+    while node.op is not INPUT:
+        node = node.sources[0]
+    return node
