@@ -177,6 +177,9 @@ class _Block:
         else:
             a_row, a_depth = number(1), e.select(packs, number(shape.panel), size["a_column"])
 
+        ahead = e.offset(source, e.mul(size["a_row"], number(heights[0])), storage_kind(self.a.element))
+        ahead_row = e.mul(size["a_row"], number(self.a.element.itemsize))
+
         def sliver(start: Value, _: list[Value]) -> list[Value]:
             column = e.add(self.column, start)
             width = minimum(e, number(shape.columns), e.sub(self.columns, start))
@@ -191,7 +194,7 @@ class _Block:
             out = e.select(to_c, self.context.output(e, self.batch, e.add(self.row, row), column, self.kind), sums)
             out = e.select(finishes, self.tile, out)
             out_row = e.select(to_c, size["c_row"], e.select(finishes, number(shape.columns), self.sums_row))
-            operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows]
+            operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows, ahead, ahead_row]
             e.emit(f"call void {tile.text}({', '.join(map(str, operands))})")
             self._when(
                 finishes,

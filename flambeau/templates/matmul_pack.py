@@ -69,7 +69,7 @@ class Operand:
 class _Packer:
     """Loads elements of one operand at positions within the block being packed, converted and mapped."""
 
-    def __init__(self, e: Emitter, operand: Operand, kind: str, lanes: int, extra_slots: int, name: str, sizes: str) -> None:
+    def __init__(self, e: Emitter, operand: Operand, kind: str, lanes: int, extra_slots: int, name: str, sizes: tuple[str, str]) -> None:
         self.e, self.operand, self.kind, self.lanes = e, operand, kind, lanes
         values = open_function(
             e, name,

@@ -125,8 +125,11 @@ def number(value: int) -> Value:
 
 
 TILE_PARAMETERS = (
-    "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, i64 sums_row, ptr out, i64 out_row, i64 rows"
+    "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, i64 sums_row, ptr out, i64 out_row, i64 rows, "
+    "ptr ahead, i64 ahead_row"
 )
+# By rows, the tallest tile asks for one line of the next panel at each step of K: step k for row k % ROWS_AHEAD from ``ahead``.
+ROWS_AHEAD = 16
 # How many steps of K ahead the lines of B are asked for: some 100 cycles, the latency of the second-level cache and more.
 PREFETCH_STEPS = 8
 
@@ -141,7 +144,8 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     A null ``sums`` adds nothing. The tallest tile needs all its rows; in the others, rows from ``rows`` on repeat the last one.
     ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1.
     """
-    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows = open_function(e, tile_name(height), TILE_PARAMETERS)
+    parameters = open_function(e, tile_name(height), TILE_PARAMETERS)
+    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, ahead, ahead_row = parameters
     lanes, vectors = shape.lanes, shape.vectors
     whole = height == shape.heights[0]
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
@@ -150,17 +154,21 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
         for v in range(vectors):
             e.prefetch(e.offset(target, v * lanes, kind), write=True)
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
-    ahead = e.mul(b_depth, number(PREFETCH_STEPS))
+    b_ahead = e.mul(b_depth, number(PREFETCH_STEPS))
     zeros = [e.const(0.0, kind, lanes)] * (height * vectors)
 
-    def step(_: Value, carried: list[Value]) -> list[Value]:
+    def step(k: Value, carried: list[Value]) -> list[Value]:
         count = len(operand.start)
         cursor, row_of_b, totals = carried[:count], carried[count], carried[count + 1 :]
         columns = [e.load(e.offset(row_of_b, v * lanes, kind), kind, lanes) for v in range(vectors)]
         for v in range(vectors):
-            e.prefetch(e.offset(e.offset(row_of_b, ahead, kind), v * lanes, kind))
+            e.prefetch(e.offset(e.offset(row_of_b, b_ahead, kind), v * lanes, kind))
         if operand.mode == "columns":
             e.prefetch(e.offset(cursor[0], e.mul(a_depth, number(PREFETCH_STEPS)), kind))
+        if whole and by_rows:
+            inside = e.binary("and", k, number(ROWS_AHEAD - 1))
+            later = e.add(e.mul(inside, ahead_row), e.mul(e.sub(k, inside), number(shape.itemsize)))
+            e.prefetch(e.offset(ahead, later, "i8"), level=2)
         for i in range(height):
             scalar = e.splat(operand.load(cursor, i), lanes)
             for v in range(vectors):

@@ -245,10 +245,10 @@ class Emitter:
         self.declare(f"declare void @{name}({value.type}, ptr, i32, <{mask.width} x i1>)")
         self.emit(f"call void @{name}({value}, {pointer}, i32 {align}, {mask})")
 
-    def prefetch(self, pointer: Value, write: bool = False) -> None:
-        """Ask for the cache line of ``pointer``, which may be any address, in the first-level cache."""
+    def prefetch(self, pointer: Value, write: bool = False, level: int = 1) -> None:
+        """Ask for the cache line of ``pointer``, which may be any address, in the cache of that level."""
         self.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.emit(f"call void @llvm.prefetch.p0({pointer}, i32 {int(write)}, i32 3, i32 1)")
+        self.emit(f"call void @llvm.prefetch.p0({pointer}, i32 {int(write)}, i32 {4 - level}, i32 1)")
 
     # -- control ------------------------------------------------------------------------------------------
     def branch(self, target: str) -> None:
