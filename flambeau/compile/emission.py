@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flambeau.codegen.cpu.epilogue import epilogue_of
 from flambeau.codegen.cpu.kernel_code import KernelCode, emit_kernel
 from flambeau.compile.kernel_cache import KernelText
 from flambeau.core.config import config
@@ -47,6 +48,7 @@ class Emitted:
     buffers: list[tuple[int, int, Dim, int]]  # position, buffer, offset in elements, bytes of an element
     scalar_slots: list[tuple[int, int, dtype]] = field(default_factory=list)
     random_slots: list[int] = field(default_factory=list)
+    error_slots: list[int] = field(default_factory=list)
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""
@@ -112,11 +114,9 @@ def _matmul_kernel(operands: MatmulOperands, built: BuiltKernel) -> MatmulKernel
     key = (operands.dtypes, layouts, built.kernel)
     found = _matmuls.get(key)
     if found is None:
-        from flambeau.codegen.cpu.epilogue import epilogue_of
-
-        extra = len(built.buffers) + len(built.sizes) + len(built.scalars)
-        spec = MatmulSpec(*operands.dtypes, *layouts, vector_bits(), cpu_features(), extra)
-        found = _matmuls[key] = matmul_kernel(spec, epilogue_of(built.kernel))
+        epilogue = epilogue_of(built.kernel)
+        spec = MatmulSpec(*operands.dtypes, *layouts, vector_bits(), cpu_features(), epilogue.extra_slots)
+        found = _matmuls[key] = matmul_kernel(spec, epilogue)
     return found
 
 
@@ -124,7 +124,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     operands, built = call.operands, call.built
     assert operands is not None and built is not None
     kernel = _matmul_kernel(operands, built)
-    fixed = len(MATMUL_SLOTS)
+    fixed = len(MATMUL_SLOTS) + 1  # the epilogue's own slot for the error record comes first
     count = len(built.buffers)
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int, int]:
@@ -133,7 +133,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     def launch(sizes: Sizes) -> Launch:
         batch, m, n, k = dimensions(sizes)
         strides = [evaluate(s, sizes) for group in operands.strides for s in group]
-        values: list[int | None] = [None, None, 0, batch, m, n, k, *strides, 0, 0, *[None] * count]
+        values: list[int | None] = [None, None, 0, batch, m, n, k, *strides, 0, 0, None, *[None] * count]
         values += [evaluate(s, sizes) for s in built.sizes] + [None] * len(built.scalars)
         plan = kernel.plan(batch, m, n, k)
         return Launch(plan.grain, plan.chunks, batch * m * n * k // 50, values)
@@ -144,7 +144,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     buffers += [(fixed + i, number, 0, 1) for i, number in enumerate(built.buffers)]
     return Emitted(
         KernelText(kernel.text, kernel.name), call.wave, lambda sizes: kernel.scratch_bytes(*dimensions(sizes)), launch, buffers,
-        _scalar_slots(built, fixed + count + len(built.sizes)),
+        _scalar_slots(built, fixed + count + len(built.sizes)), error_slots=[fixed - 1],
     )  # fmt: skip
 
 

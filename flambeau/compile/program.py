@@ -71,6 +71,7 @@ class BoundProgram:
         slots: list[list[Patch]] = [[] for _ in schedule.buffers]
         self.scalar_slots: list[list[tuple[int, dtype]]] = [[] for _ in schedule.scalars]
         self.random_slots: list[int] = []
+        error_slots: list[tuple[int, int]] = []
         work = 0
         for emitted, address in zip(program.emitted, addresses, strict=True):
             launch = emitted.launch(sizes)
@@ -80,7 +81,11 @@ class BoundProgram:
             for position, scalar, kind in emitted.scalar_slots:
                 self.scalar_slots[scalar].append((start + position, kind))
             self.random_slots += [start + position for position in emitted.random_slots]
+            error_slots += [(start + position, start) for position in emitted.error_slots]
             work += launch.work
+        self.tasks.seal()
+        for slot, first in error_slots:
+            self.tasks.slots[slot] = self.tasks.slots[first]
         self.release_gil = work > RELEASE_GIL_ABOVE
         self._place(schedule, slots, resolve)
 
