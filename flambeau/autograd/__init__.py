@@ -1,1 +1,1 @@
-
+"""torch.autograd: derivatives of what tensors have recorded, and functions with derivatives of their own."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.autograd.partition import Partition, partition
+from flambeau.derivative.partition import Partition, partition
 from flambeau.compile.program import Program
 from flambeau.core.symbolic import Dim, Expression, Predicate, compiled, evaluate, symbol, symbols_of
 from flambeau.core.aval import Aval

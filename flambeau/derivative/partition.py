@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flambeau.autograd.differentiate import gradients
+from flambeau.derivative.differentiate import gradients
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
