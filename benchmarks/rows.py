@@ -51,7 +51,7 @@ def ready(kernel: RowKernel, x: np.ndarray, out: np.ndarray) -> TaskArray:
     """The launch of a kernel; both arrays must live as long as it does."""
     outer, n, inner = x.shape
     iterations = kernel.iterations(outer, n, inner)
-    grain = max(1, min(iterations // THREADS, int(CHUNK_NANOSECONDS / kernel.cost(n, inner))))
+    grain = max(1, min(iterations // THREADS, CHUNK_NANOSECONDS // kernel.cost(n, inner)))
     tasks = TaskArray(kernel.scratch_bytes(n, inner))
     address = get_kernel(KernelText(kernel.text, kernel.name)).address
     tasks.add(address, [0, grain, x.ctypes.data, out.ctypes.data, outer, n, inner], chunks=-(-iterations // grain), wave=0)

@@ -19,18 +19,21 @@ class RowKernel:
     """The text of one exported function ``name`` that works along the middle axis of contiguous [outer, n, inner] memory.
 
     Slots: `SLOTS`, sizes as int64. Chunk ``c`` runs the iterations [c * grain, min((c + 1) * grain, iterations)); each takes up to
-    ``block`` neighbours along the inner axis. ``cost(n, inner)`` is the rough time of one in nanoseconds; ``scratch_bytes(n, inner)``
-    is what a thread needs.
+    ``block`` neighbours along the inner axis, in about ``nanoseconds(n, inner)``. ``scratch_bytes(n, inner)`` is what a thread needs.
     """
 
     name: str
     text: str
     block: int
-    cost: Callable[[int, int], float]
+    nanoseconds: Callable[[int, int], float]
     scratch_bytes: Callable[[int, int], int]
 
     def iterations(self, outer: int, n: int, inner: int) -> int:
         return outer * -(-inner // self.block) if n else 0
+
+    def cost(self, n: int, inner: int = 1) -> int:
+        """The rough time of one iteration, in whole nanoseconds."""
+        return max(1, round(self.nanoseconds(n, inner)))
 
 
 def number(value: int) -> Value:

@@ -42,10 +42,10 @@ def row_scan(kind: str, element: dtype, vector_bits: int, features: frozenset[st
     step = 0.8 if writer.row_width == 1 else 0.2 + 2 / writer.row_width
     lane = 0.1 * element.itemsize
 
-    def cost(n: int, inner: int) -> float:
+    def nanoseconds(n: int, inner: int) -> float:
         return 15 + n * (step if inner == 1 else 1 + lane * min(inner, writer.block))
 
-    return RowKernel(name, text, writer.block, cost, lambda n, inner: 0)
+    return RowKernel(name, text, writer.block, nanoseconds, lambda n, inner: 0)
 
 
 class _Writer:

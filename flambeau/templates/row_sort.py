@@ -44,12 +44,12 @@ def row_argsort(element: dtype, descending: bool, vector_bits: int, features: fr
     writer.frame.iterations(1, writer.iteration)
     text = writer.e.module(f'nounwind "prefer-vector-width"="{vector_bits}"')
 
-    def cost(n: int, inner: int) -> float:
+    def nanoseconds(n: int, inner: int) -> float:
         if n <= writer.short:
             return 30 + n * (3 + n / writer.width * (0.5 if writer.packed else 1))
         return element.itemsize * (100 + 2 * n) + 3 * n
 
-    return RowKernel(name, text, 1, cost, writer.scratch_bytes)
+    return RowKernel(name, text, 1, nanoseconds, writer.scratch_bytes)
 
 
 class _Writer:

@@ -89,3 +89,9 @@ def test_types_without_a_scan_are_refused() -> None:
             row_scan("sum", element, 512, cpu_features())
     with pytest.raises(KeyError, match="median"):
         row_scan("median", dtypes.float32, 512, cpu_features())
+
+
+def test_cost_is_in_whole_nanoseconds() -> None:
+    kernel = row_scan("sum", dtypes.float32, 512, cpu_features())
+    assert kernel.cost(1) >= 1 and isinstance(kernel.cost(1000), int)
+    assert kernel.cost(1000, 64) > kernel.cost(1000)
