@@ -42,7 +42,7 @@ def relu6(x: Value) -> Node:
 
 
 @_activation()
-def hardtanh(x: Value, min_val: Value = -1.0, max_val: Value = 1.0) -> Node:
+def hardtanh(x: Value, min_val: Value | float = -1.0, max_val: Value | float = 1.0) -> Node:
     """x kept in [min_val, max_val]; the derivative outside the open interval is 0."""
     low, high = _same(min_val, x), _same(max_val, x)
     return p.where(p.le(x, low), low, p.where(p.le(high, x), high, x))
@@ -53,7 +53,7 @@ def _same(value: Node | float, x: Node) -> Node:
 
 
 @_activation(s.with_number(0.2))
-def leaky_relu(x: Value, negative_slope: Value = 0.01) -> Node:
+def leaky_relu(x: Value, negative_slope: Value | float = 0.01) -> Node:
     """x where x > 0, else negative_slope * x."""
     require_float("leaky_relu", x)
     return p.where(p.lt(p.number(0, x), x), x, p.mul(x, _same(negative_slope, x)))
@@ -92,7 +92,7 @@ def hardswish(x: Value) -> Node:
 
 
 @_activation(s.with_number(0.4))
-def softshrink(x: Value, lambd: Value = 0.5) -> Node:
+def softshrink(x: Value, lambd: Value | float = 0.5) -> Node:
     """x moved toward 0 by ``lambd``, 0 between."""
     limit = _same(lambd, x)
     low = p.where(p.lt(x, p.neg(limit)), p.add(x, limit), p.number(0, x))
@@ -100,7 +100,7 @@ def softshrink(x: Value, lambd: Value = 0.5) -> Node:
 
 
 @_activation(s.with_number(0.4))
-def hardshrink(x: Value, lambd: Value = 0.5) -> Node:
+def hardshrink(x: Value, lambd: Value | float = 0.5) -> Node:
     """0 where -lambd <= x <= lambd, else x."""
     limit = _same(lambd, x)
     return p.where(p.le(p.abs_(x), limit), p.number(0, x), x)
@@ -166,7 +166,7 @@ def mish(x: Value) -> Node:
 
 
 @_activation(s.softplus)
-def softplus(x: Value, beta: Value = 1.0, threshold: Value = 20.0) -> Node:
+def softplus(x: Value, beta: Value | float = 1.0, threshold: Value | float = 20.0) -> Node:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
     require_float("softplus", x)
     scaled = x if beta == 1.0 else p.mul(x, _same(beta, x))
@@ -184,7 +184,7 @@ def logsigmoid(x: Value) -> Node:
 
 
 @_activation(s.with_number(0.7))
-def elu(x: Value, alpha: Value = 1.0) -> Node:
+def elu(x: Value, alpha: Value | float = 1.0) -> Node:
     """x where x > 0, else alpha * (exp(x) - 1)."""
     require_float("elu", x)
     curve = _exponential_below(x, x)
@@ -203,7 +203,7 @@ def selu(x: Value) -> Node:
 
 
 @_activation(s.with_number(0.7))
-def celu(x: Value, alpha: Value = 1.0) -> Node:
+def celu(x: Value, alpha: Value | float = 1.0) -> Node:
     """x where x > 0, else alpha * (exp(x / alpha) - 1)."""
     require_float("celu", x)
     scale = _same(alpha, x)

@@ -407,7 +407,8 @@ def margin_ranking_loss(x1: Value, x2: Value, target: Value, margin: float = 0.0
 def cosine_embedding_loss(x1: Value, x2: Value, target: Value, margin: float = 0.0, reduction: str = "mean") -> Node:
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1; x1 and x2 are [N, D] or [D]."""
     if x1.rank not in (1, 2) or target.rank != x1.rank - 1:
-        raise RuntimeError(f"cosine_embedding_loss: expects [D] and a scalar target, or [N, D] and [N]; got {list(x1.shape)}, {list(target.shape)}")
+        got = f"{list(x1.shape)} and {list(target.shape)}"
+        raise RuntimeError(f"cosine_embedding_loss: needs inputs [D] and a scalar target, or inputs [N, D] and a target [N]; got {got}")
     last, tiny = (x1.rank - 1,), 1e-12
     product_sum = reduced(x1 * x2, "sum", last)
     squares = (reduced(p.mul(x, x), "sum", last) + tiny for x in (x1, x2))

@@ -36,17 +36,20 @@ def _standardized_derivative(g: Node, normal: Node, scale: Node, axes: Axes) -> 
     return p.mul(p.sub(p.sub(g, mean), p.mul(normal, slope)), scale)
 
 
-def _along(value: Node | None, x: Node, axes: Axes) -> Node | None:
+def _along(value: Node, x: Node, axes: Axes) -> Node:
     """A weight over ``axes`` of x (one axis, or the last ones), in the type of x and repeated to its shape."""
-    if value is None:
-        return None
     shape = tuple(d if i in axes else 1 for i, d in enumerate(x.shape))
     return matched(p.reshape(value, shape=shape), x)
 
 
-def _affine(normal: Node, weight: Node | None, bias: Node | None) -> Node:
-    out = normal if weight is None else p.mul(normal, weight)
-    return out if bias is None else p.add(out, bias)
+def _scaled(x: Node, weight: Node | None, axes: Axes) -> Node:
+    return x if weight is None else p.mul(x, _along(weight, x, axes))
+
+
+def _affine(x: Node, weight: Node | None, bias: Node | None, axes: Axes) -> Node:
+    """x * weight + bias, both over ``axes`` and each optional."""
+    out = _scaled(x, weight, axes)
+    return out if bias is None else p.add(out, _along(bias, x, axes))
 
 
 def _summed_to(g: Node, axes: Axes, like: Node | None) -> Node | None:
@@ -62,9 +65,8 @@ def _last_axes(operator: str, x: Node, normalized_shape: Sequence[Any]) -> Axes:
     shape = tuple(normalized_shape)
     if not shape or x.rank < len(shape) or not x.shape[x.rank - len(shape) :] == shape:
         expected = ", ".join(["*", *map(str, shape)])
-        raise RuntimeError(
-            f"{operator}: given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of size {list(x.shape)}"
-        )
+        got = list(x.shape)
+        raise RuntimeError(f"{operator}: given normalized_shape={list(shape)}, expected input with shape [{expected}], but got {got}")
     return tuple(range(x.rank - len(shape), x.rank))
 
 
@@ -79,14 +81,14 @@ def layer_norm(
     """
     axes = _last_axes("layer_norm", x, normalized_shape)
     normal = _standardized(x, axes, eps)[0]
-    return _affine(normal, _along(weight, x, axes), _along(bias, x, axes))
+    return _affine(normal, weight, bias, axes)
 
 
 def _layer_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
     x, normalized_shape, weight, bias, eps = arguments
     axes = _last_axes("layer_norm", x, normalized_shape)
     normal, scale, _, _ = _standardized(x, axes, eps)
-    weighted = g[0] if weight is None else p.mul(g[0], _along(weight, x, axes))
+    weighted = _scaled(g[0], weight, axes)
     for_weight = _summed_to(p.mul(g[0], normal), axes, weight)
     return _standardized_derivative(weighted, normal, scale, axes), for_weight, _summed_to(g[0], axes, bias)
 
@@ -105,14 +107,14 @@ def _root_mean_square(x: Node, axes: Axes, eps: float | None) -> tuple[Node, Nod
 def rms_norm(x: Value, normalized_shape: Sizes, weight: Value | None = None, eps: float | None = None) -> Node:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions; ``eps`` None is the type's machine epsilon."""
     axes = _last_axes("rms_norm", x, normalized_shape)
-    return _affine(_root_mean_square(x, axes, eps)[0], _along(weight, x, axes), None)
+    return _scaled(_root_mean_square(x, axes, eps)[0], weight, axes)
 
 
 def _rms_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
     x, normalized_shape, weight, eps = arguments
     axes = _last_axes("rms_norm", x, normalized_shape)
     normal, scale = _root_mean_square(x, axes, eps)
-    weighted = g[0] if weight is None else p.mul(g[0], _along(weight, x, axes))
+    weighted = _scaled(g[0], weight, axes)
     slope = restored(mean_along(p.mul(weighted, normal), axes), axes, x.shape)
     for_x = p.mul(p.sub(weighted, p.mul(normal, slope)), scale)
     return for_x, _summed_to(p.mul(g[0], normal), axes, weight)
@@ -127,7 +129,7 @@ def _grouped(x: Node, num_groups: int) -> tuple[Node, Axes]:
     if x.rank < 2:
         raise RuntimeError(f"group_norm: expected at least 2 dimensions for input tensor but received {x.rank}")
     if not x.shape[1] % num_groups == 0:
-        raise RuntimeError(f"group_norm: expected number of channels in input to be divisible by num_groups, got {x.shape[1]} and {num_groups}")
+        raise RuntimeError(f"group_norm: expected number of channels to be divisible by num_groups, got {x.shape[1]} and {num_groups}")
     grouped = p.reshape(x, shape=(x.shape[0], num_groups, x.shape[1] // num_groups, *x.shape[2:]))
     return grouped, tuple(range(2, grouped.rank))
 
@@ -139,14 +141,14 @@ def group_norm(
     """Normalize x [N, C, *] over each group of C / num_groups channels; weight and bias are [C] or None."""
     grouped, axes = _grouped(x, num_groups)
     normal = p.reshape(_standardized(grouped, axes, eps)[0], shape=x.shape)
-    return _affine(normal, _along(weight, x, (1,)), _along(bias, x, (1,)))
+    return _affine(normal, weight, bias, (1,))
 
 
 def _group_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
     x, num_groups, weight, bias, eps = arguments
     grouped, axes = _grouped(x, num_groups)
     normal, scale, _, _ = _standardized(grouped, axes, eps)
-    weighted = g[0] if weight is None else p.mul(g[0], _along(weight, x, (1,)))
+    weighted = _scaled(g[0], weight, (1,))
     for_x = _standardized_derivative(p.reshape(weighted, shape=grouped.shape), normal, scale, axes)
     for_weight = _summed_to(p.mul(g[0], p.reshape(normal, shape=x.shape)), (1,), weight)
     return p.reshape(for_x, shape=x.shape), for_weight, _summed_to(g[0], (1,), bias)
@@ -175,80 +177,78 @@ def _batch_axes(x: Node) -> Axes:
     return (0, *range(2, x.rank))
 
 
+@op("general", promote="arithmetic", promoted=("x",), samples=s.channel_norm)
+def channel_norm(x: Value, weight: Value | None, bias: Value | None, axes: Axes, eps: float) -> Node:
+    """Normalize x [N, C, *] along ``axes`` by its own mean and variance, then scale and shift each channel."""
+    normal = _standardized(x, axes, eps)[0]
+    return _affine(normal, weight, bias, (1,))
+
+
+def _channel_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
+    x, weight, bias, axes, eps = arguments
+    normal, scale, _, _ = _standardized(x, axes, eps)
+    weighted = _scaled(g[0], weight, (1,))
+    for_x = _standardized_derivative(weighted, normal, scale, axes)
+    return for_x, _summed_to(p.mul(g[0], normal), (1,), weight), _summed_to(g[0], (1,), bias)
+
+
+channel_norm.derivative = _channel_norm_derivative
+
+
+def _normalized_by(operator: str, x: Node, mean: Node | None, variance: Node | None, eps: float) -> Node:
+    """(x - mean) / sqrt(variance + eps) with given numbers for each channel."""
+    if mean is None or variance is None:
+        raise RuntimeError(f"{operator}: expected running_mean and running_var to be defined when not training; give them or train")
+    wide = p.cast(variance, to=x.dtype)
+    scale, center = _along(p.rsqrt(p.add(wide, p.number(eps, wide))), x, (1,)), _along(mean, x, (1,))
+    return p.mul(p.sub(x, center), scale)
+
+
 @op("general", mutates=("running_mean", "running_var"), samples=s.batch_norm)
 def batch_norm(
     x: Value, running_mean: Value | None, running_var: Value | None, weight: Value | None = None, bias: Value | None = None,
-    training: bool = False, momentum: Value = 0.1, eps: float = 1e-5,
+    training: bool = False, momentum: Value | float = 0.1, eps: float = 1e-5,
 ) -> tuple[Node | None, Node | None, Node]:  # fmt: skip
     """Normalize x [N, C, *] over all but the channels: by its own mean and variance in training, else by the running ones.
 
     Gives the running mean and variance [C] (in training moved by ``momentum`` toward those of x, the variance unbiased), then
     the result. ValueError for a single value per channel in training.
     """
-    wide, axes = p.cast(x, to=x.dtype.compute), _batch_axes(x)
-    if training:
-        count = count_along(x, axes)
-        if count == 1:
-            raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got input size {list(x.shape)}")
-        normal, _, mean, variance = _standardized(wide, axes, eps)
-        running_mean = _moved_toward(running_mean, mean, momentum)
-        running_var = _moved_toward(running_var, _unbiased(variance, count), momentum)
-    else:
-        normal, _ = _normalized_by(wide, running_mean, running_var, eps)
-    out = _affine(normal, _along(weight, wide, (1,)), _along(bias, wide, (1,)))
-    return running_mean, running_var, p.cast(out, to=x.dtype)
-
-
-def _normalized_by(x: Node, mean: Node | None, variance: Node | None, eps: float) -> tuple[Node, Node]:
-    """(x - mean) / sqrt(variance + eps) with given numbers for each channel; then 1 / sqrt(...) repeated."""
-    if mean is None or variance is None:
-        raise RuntimeError("batch_norm: expected running_mean and running_var to be defined when training=False; give them or train")
-    wide = p.cast(variance, to=x.dtype)
-    scale = _along(p.rsqrt(p.add(wide, p.number(eps, wide))), x, (1,))
-    center = _along(mean, x, (1,))
-    assert scale is not None and center is not None
-    return p.mul(p.sub(x, center), scale), scale
-
-
-def _batch_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
-    x, running_mean, running_var, weight, bias, training, _, eps = arguments
-    wide, axes = p.cast(x, to=x.dtype.compute), _batch_axes(x)
-    slope = p.cast(g[2], to=wide.dtype)
-    weighted = slope if weight is None else p.mul(slope, _along(weight, wide, (1,)))
-    if training:
-        normal, scale, _, _ = _standardized(wide, axes, eps)
-        for_x = _standardized_derivative(weighted, normal, scale, axes)
-    else:
-        normal, scale = _normalized_by(wide, running_mean, running_var, eps)
-        for_x = p.mul(weighted, scale)
-    for_weight = _summed_to(p.mul(slope, normal), (1,), weight)
-    return p.cast(for_x, to=x.dtype), None, None, for_weight, _summed_to(slope, (1,), bias), None
-
-
-batch_norm.derivative = _batch_norm_derivative
+    wide, axes = p.cast(x, to=x.dtype.compute), (0, *range(2, x.rank))
+    if not training:
+        normal = _normalized_by("batch_norm", wide, running_mean, running_var, eps)
+        out = _affine(normal, weight, bias, (1,))
+        return running_mean, running_var, p.cast(out, to=x.dtype)
+    count = count_along(x, axes)
+    if count == 1:
+        raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got input size {list(x.shape)}")
+    _, _, mean, variance = _standardized(wide, axes, eps)
+    running_mean = _moved_toward(running_mean, mean, momentum)
+    running_var = _moved_toward(running_var, _unbiased(variance, count), momentum)
+    return running_mean, running_var, p.cast(channel_norm(wide, weight, bias, axes, eps), to=x.dtype)
 
 
 @op("general", mutates=("running_mean", "running_var"), samples=s.instance_norm)
 def instance_norm(
     x: Value, running_mean: Value | None = None, running_var: Value | None = None, weight: Value | None = None,
-    bias: Value | None = None, use_input_stats: bool = True, momentum: Value = 0.1, eps: float = 1e-5,
+    bias: Value | None = None, use_input_stats: bool = True, momentum: Value | float = 0.1, eps: float = 1e-5,
 ) -> tuple[Node | None, Node | None, Node]:  # fmt: skip
     """Normalize each channel of each instance of x [N, C, *]; with ``use_input_stats=False`` by the running numbers.
 
     Gives the running mean and variance (moved toward the averages over the instances, as ``batch_norm``), then the result.
     """
     wide, axes = p.cast(x, to=x.dtype.compute), tuple(range(2, x.rank))
-    if use_input_stats:
-        count = count_along(x, axes)
-        if count == 1:
-            raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got input size {list(x.shape)}")
-        normal, _, mean, variance = _standardized(wide, axes, eps)
-        running_mean = _moved_toward(running_mean, mean_along(mean, (0,)), momentum)
-        running_var = _moved_toward(running_var, mean_along(_unbiased(variance, count), (0,)), momentum)
-    else:
-        normal, _ = _normalized_by(wide, running_mean, running_var, eps)
-    out = _affine(normal, _along(weight, wide, (1,)), _along(bias, wide, (1,)))
-    return running_mean, running_var, p.cast(out, to=x.dtype)
+    if not use_input_stats:
+        normal = _normalized_by("instance_norm", wide, running_mean, running_var, eps)
+        out = _affine(normal, weight, bias, (1,))
+        return running_mean, running_var, p.cast(out, to=x.dtype)
+    count = count_along(x, axes)
+    if count == 1:
+        raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got input size {list(x.shape)}")
+    _, _, mean, variance = _standardized(wide, axes, eps)
+    running_mean = _moved_toward(running_mean, mean_along(mean, (0,)), momentum)
+    running_var = _moved_toward(running_var, mean_along(_unbiased(variance, count), (0,)), momentum)
+    return running_mean, running_var, p.cast(channel_norm(wide, weight, bias, axes, eps), to=x.dtype)
 
 
 # -- of vectors -----------------------------------------------------------------------------------------

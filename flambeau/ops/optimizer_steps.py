@@ -59,8 +59,8 @@ def _check_lists(operator: str, params: Sequence[Node], *others: Sequence[Node] 
 # -- gradient descent -----------------------------------------------------------------------------------
 @op("general", mutates=("params", "momentum_buffers"), samples=s.sgd_step)
 def sgd_step(
-    params: Values, grads: Values, momentum_buffers: Values | None, lr: Value, weight_decay: Value = 0.0, momentum: Value = 0.0,
-    dampening: Value = 0.0, nesterov: bool = False, maximize: bool = False, first: bool = False,
+    params: Values, grads: Values, momentum_buffers: Values | None, lr: Value, weight_decay: Value | float = 0.0,
+    momentum: Value | float = 0.0, dampening: Value | float = 0.0, nesterov: bool = False, maximize: bool = False, first: bool = False,
 ) -> tuple[Nodes, Nodes | None]:  # fmt: skip
     """Stochastic gradient descent: param -= lr * velocity, velocity = momentum * velocity + (1 - dampening) * grad.
 
@@ -107,7 +107,7 @@ def _averaged_square(average: Node, grad: Node, decay: Node | float) -> Node:
 @op("general", mutates=("step", "params", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"), samples=s.adam_step)
 def adam_step(
     params: Values, grads: Values, exp_avgs: Values, exp_avg_sqs: Values, max_exp_avg_sqs: Values | None, step: Value,
-    lr: Value, beta1: Value, beta2: Value, eps: Value, weight_decay: Value = 0.0, decoupled: bool = False,
+    lr: Value, beta1: Value, beta2: Value, eps: Value, weight_decay: Value | float = 0.0, decoupled: bool = False,
     amsgrad: bool = False, maximize: bool = False,
 ) -> tuple[Node, Nodes, Nodes, Nodes, Nodes | None]:  # fmt: skip
     """Adam (Kingma and Ba 2015), AdamW (``decoupled``: Loshchilov and Hutter 2019) and AMSGrad (Reddi et al. 2018).
@@ -142,7 +142,7 @@ def adam_step(
 @op("general", mutates=("params", "square_avgs", "grad_avgs", "momentum_buffers"), samples=s.rmsprop_step)
 def rmsprop_step(
     params: Values, grads: Values, square_avgs: Values, grad_avgs: Values | None, momentum_buffers: Values | None,
-    lr: Value, alpha: Value, eps: Value, weight_decay: Value = 0.0, momentum: Value = 0.0, maximize: bool = False,
+    lr: Value, alpha: Value, eps: Value, weight_decay: Value | float = 0.0, momentum: Value | float = 0.0, maximize: bool = False,
 ) -> tuple[Nodes, Nodes, Nodes | None, Nodes | None]:  # fmt: skip
     """RMSprop (Hinton 2012): steps over the root of the averaged squared gradient; centered if ``grad_avgs`` is given."""
     _check_lists("rmsprop_step", params, grads, square_avgs, grad_avgs, momentum_buffers)
@@ -172,8 +172,8 @@ def rmsprop_step(
 
 @op("general", mutates=("step", "params", "state_sums"), samples=s.adagrad_step)
 def adagrad_step(
-    params: Values, grads: Values, state_sums: Values, step: Value, lr: Value, lr_decay: Value = 0.0,
-    weight_decay: Value = 0.0, eps: Value = 1e-10, maximize: bool = False,
+    params: Values, grads: Values, state_sums: Values, step: Value, lr: Value, lr_decay: Value | float = 0.0,
+    weight_decay: Value | float = 0.0, eps: Value | float = 1e-10, maximize: bool = False,
 ) -> tuple[Node, Nodes, Nodes]:  # fmt: skip
     """Adagrad (Duchi et al. 2011): steps over the root of the summed squared gradients.
 

@@ -52,13 +52,13 @@ def _alpha(operator: str, alpha: Node | float, x: Node) -> Node:
 
 # -- arithmetic -----------------------------------------------------------------------------------------
 @op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=s.scaled)
-def add(x: Value, other: Value, *, alpha: Value = 1) -> Node:
+def add(x: Value, other: Value, *, alpha: Value | float = 1) -> Node:
     """x + alpha * other."""
     return p.add(x, other if alpha == 1 else p.mul(other, _alpha("add", alpha, x)))
 
 
 @op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=s.scaled)
-def sub(x: Value, other: Value, *, alpha: Value = 1) -> Node:
+def sub(x: Value, other: Value, *, alpha: Value | float = 1) -> Node:
     """x - alpha * other."""
     _require_no_bool("sub", x, "use logical_xor() or the ^ operator")
     return p.sub(x, other if alpha == 1 else p.mul(other, _alpha("sub", alpha, x)))
@@ -568,14 +568,14 @@ def _lerp_derivative(g: Node, x: Node, end: Node, weight: Node) -> tuple[Node, .
 
 
 @op("pointwise", promote="arithmetic", promoted=("x", "tensor1", "tensor2"), samples=s.ternary_with_value)
-def addcmul(x: Value, tensor1: Value, tensor2: Value, *, value: Value = 1) -> Node:
+def addcmul(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 1) -> Node:
     """x + value * tensor1 * tensor2."""
     scaled = tensor1 if value == 1 else p.mul(matched(value, x), tensor1)
     return p.add(x, p.mul(scaled, tensor2))
 
 
 @op("pointwise", promote="arithmetic", promoted=("x", "tensor1", "tensor2"), samples=s.ternary_with_value)
-def addcdiv(x: Value, tensor1: Value, tensor2: Value, *, value: Value = 1) -> Node:
+def addcdiv(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 1) -> Node:
     """x + value * tensor1 / tensor2."""
     if not x.dtype.is_floating_point:
         raise RuntimeError("addcdiv: integer division is not supported; use x + value * torch.trunc(tensor1 / tensor2)")

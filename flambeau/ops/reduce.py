@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flambeau import prims as p
 from flambeau.core import dtypes
@@ -14,7 +14,6 @@ from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
 from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
-from flambeau.ops.pointwise import require_float
 
 Dims = int | Sequence[int] | None
 
@@ -210,42 +209,29 @@ def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Node:
 @op("general", samples=s.optional_dim)
 def max(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The largest element of all, or along ``dim`` with its position; NaN counts as largest."""
-    if dim is None:
-        return _extreme("max", x, "max", None)
-    return ValuesIndices(_extreme("max", x, "max", dim, keepdim), _argument_extreme("max", x, "max", dim, keepdim))
+    return _extreme("max", x, "max", None) if dim is None else _selected_extreme("max", x, "max", dim, keepdim)
 
 
 @op("general", samples=s.optional_dim)
 def min(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The smallest element of all, or along ``dim`` with its position; NaN counts as smallest."""
-    if dim is None:
-        return _extreme("min", x, "min", None)
-    return ValuesIndices(_extreme("min", x, "min", dim, keepdim), _argument_extreme("min", x, "min", dim, keepdim))
+    return _extreme("min", x, "min", None) if dim is None else _selected_extreme("min", x, "min", dim, keepdim)
 
 
-def _extreme_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node]:
-    """Along a dimension the selected element alone has a gradient; over all elements equal ones share it."""
-    x, dim, keepdim = arguments
-    if dim is None:
-        everywhere = tuple(range(x.rank))
-        hit = p.cast(p.eq(x, restored(out[0], everywhere, x.shape)), to=x.dtype)
-        share = p.div(g[0], reduced(hit, "sum", everywhere))
-        return (p.mul(restored(share, everywhere, x.shape), hit),)
-    if not x.rank:
-        return (g[0],)
-    axes = (axis_of(x, dim, "max"),)
-    slope, indices = ((p.reshape(v, shape=_dropped(x.shape, axes)) if keepdim else v) for v in (g[0], out[1]))
+def _selected_extreme(operator: str, x: Node, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
+    """The value at the position, as a sum over the one selected element: so it alone has a gradient, ties or not."""
+    indices = _argument_extreme(operator, x, kind, dim, False)
+    axes = axes_of(x, dim, operator)
+    if not axes:
+        return ValuesIndices(x, indices)
     here = p.iota(shape=x.shape, axis=axes[0], dtype=dtypes.int64)
-    selected = p.eq(here, restored(indices, axes, x.shape))
-    return (p.where(selected, restored(slope, axes, x.shape), p.number(0, x)),)
+    selected = p.where(p.eq(here, restored(indices, axes, x.shape)), x, p.number(0, x))
+    values = reduced(selected, "any" if x.dtype is dtypes.bool_ else "sum", axes)
+    return ValuesIndices(*(kept(v, axes, x.shape, keepdim) for v in (values, indices)))
 
 
 def _dropped(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[Dim, ...]:
     return tuple(d for i, d in enumerate(shape) if i not in axes)
-
-
-max.derivative = _extreme_derivative
-min.derivative = _extreme_derivative
 
 
 @op("general", samples=s.optional_dim)
@@ -392,13 +378,15 @@ def cumprod(x: Value, dim: int, *, dtype: dtype | None = None) -> Node:
 
 
 def _running_extreme(operator: str, x: Node, kind: str, dim: int) -> ValuesIndices:
+    """The last position where the running extreme stands, and x there, which makes it differentiable."""
     axis = axis_of(x, dim, operator)
     if not x.rank:
         return ValuesIndices(x, p.constant(0, (), dtypes.int64))
-    values = p.scan(x, kind=kind, axis=axis)
+    running = p.scan(x, kind=kind, axis=axis)
     here = p.iota(shape=x.shape, axis=axis, dtype=dtypes.int64)
-    attained = p.eq(x, values) | p.isnan(x) if x.dtype.is_floating_point else p.eq(x, values)
-    return ValuesIndices(values, p.scan(p.where(attained, here, p.number(0, here)), kind="max", axis=axis))
+    attained = p.eq(x, running) | p.isnan(x) if x.dtype.is_floating_point else p.eq(x, running)
+    indices = p.scan(p.where(attained, here, p.number(0, here)), kind="max", axis=axis)
+    return ValuesIndices(take_along(x, indices, axis), indices)
 
 
 @op("general", samples=s.scans)
@@ -411,16 +399,3 @@ def cummax(x: Value, dim: int) -> ValuesIndices:
 def cummin(x: Value, dim: int) -> ValuesIndices:
     """The smallest element so far along ``dim``, and the last position where it stands."""
     return _running_extreme("cummin", x, "min", dim)
-
-
-def _running_extreme_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node]:
-    x, dim = arguments
-    if not x.rank:
-        return (g[0],)
-    axis = axis_of(x, dim, "cummax")
-    places = [out[1] if a == axis else p.iota(shape=x.shape, axis=a, dtype=dtypes.int64) for a in range(x.rank)]
-    return (p.scatter(p.number(0, x), g[0], *places, mode="add"),)
-
-
-cummax.derivative = _running_extreme_derivative
-cummin.derivative = _running_extreme_derivative

@@ -391,6 +391,13 @@ def group_norm(make: SampleMaker) -> Iterator[Call]:
     yield (make.float(5, 4), 2, make.float(4)), {}
 
 
+def channel_norm(make: SampleMaker) -> Iterator[Call]:
+    """Over batches and over instances, with and without weight and bias."""
+    yield (make.float(6, 4), make.float(4), make.float(4), (0,), 1e-5), {}
+    yield (make.float(2, 4, 3), None, None, (0, 2), 1e-3), {}
+    yield (make.float(2, 4, 3, 2), make.float(4), None, (2, 3), 1e-5), {}
+
+
 def batch_norm(make: SampleMaker) -> Iterator[Call]:
     """Training and not, with and without running numbers, weight and bias."""
     running = (make.float(4), make.float(4, low=0.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from flambeau import prims
-from flambeau.autograd.differentiate import gradients, zeros_where_missing
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, SizeScope, evaluate, symbol
+from flambeau.derivative.differentiate import gradients, zeros_where_missing
 from flambeau.interp.reference import run_reference
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node, rebuild
@@ -31,6 +30,7 @@ class Traced:
     sizes: dict[str, int]
     scope: SizeScope
     structure: Any
+    parameters: list[str]  # of each input, the operator's parameter that it belongs to
 
     def run(self) -> list[Any]:
         return run_reference(self.graph, self.arrays, self.sizes)
@@ -44,6 +44,7 @@ class _Tracer:
         self.inputs: list[Node] = []
         self.arrays: list[Any] = []
         self.sizes: dict[str, int] = {}
+        self.parameters: list[str] = []
 
     def size(self, value: Any) -> Dim:
         if not isinstance(value, int) or isinstance(value, bool) or value < 2:
@@ -65,6 +66,12 @@ class _Tracer:
         return self.inputs[-1]
 
     def argument(self, operator: Operator, name: str, role: str, value: Any) -> Any:
+        before = len(self.inputs)
+        node = self._argument(operator, name, role, value)
+        self.parameters += [name] * (len(self.inputs) - before)
+        return node
+
+    def _argument(self, operator: Operator, name: str, role: str, value: Any) -> Any:
         if name in operator.defaults and type(value) is type(operator.defaults[name]) and value == operator.defaults[name]:
             return value
         if role == "value":
@@ -87,7 +94,7 @@ def trace(operator: Operator, call: Call, float_type: dtype = dtypes.float64) ->
     with SizeScope(tracer.sizes) as scope:
         structure = operator.inline(nodes)
         map_nodes(lambda n: outputs.append(n) or n, structure)
-    return Traced(Graph(tuple(tracer.inputs), tuple(outputs)), tracer.arrays, tracer.sizes, scope, structure)
+    return Traced(Graph(tuple(tracer.inputs), tuple(outputs)), tracer.arrays, tracer.sizes, scope, structure, tracer.parameters)
 
 
 def operators_of(module: str) -> list[Operator]:
@@ -139,70 +146,34 @@ def _describe(call: Call) -> str:
 
 
 def check_gradient(
-    operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5, derive: Derive | None = None
+    operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5, constant: Sequence[str] = ()
 ) -> int:
-    """Derived gradients of a random combination of the float outputs equal central differences; counts the samples."""
+    """Derived gradients of a random combination of the float outputs equal central differences; counts the samples.
+
+    ``constant`` names parameters that have no derivative.
+    """
     checked = 0
     for call in samples_of(operator, seed):
         traced = trace(operator, call)
         outputs = [o for o in traced.graph.outputs if o.dtype.is_floating_point]
-        wrt = [i for i, n in enumerate(traced.graph.inputs) if n.dtype is dtypes.float64 and not n.aval.weak]
+        inputs = zip(traced.graph.inputs, traced.parameters, strict=True)
+        wrt = [i for i, (n, name) in enumerate(inputs) if n.dtype is dtypes.float64 and not n.aval.weak and name not in constant]
         if not outputs or not wrt or not any(traced.arrays[i].size for i in wrt):
             continue
-        _check_one_gradient(operator, call, traced, outputs, wrt, (step, tolerance), derive or _derived)
+        _check_one_gradient(operator, call, traced, outputs, wrt, (step, tolerance))
         checked += 1
     return checked
 
 
-def check_derivative(operator: Operator, seed: int = 0, step: float = 1e-5, tolerance: float = 1e-5) -> int:
-    """As ``check_gradient`` for the derivative that the operator declares itself."""
-    return check_gradient(operator, seed, step, tolerance, derive=lambda *given: _declared(operator, *given))
-
-
-Derive = Callable[[Call, Sequence[Node], Sequence[Node], Sequence[Node]], list["Node | None"]]
-
-
-def _derived(call: Call, outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]) -> list[Node | None]:
-    return gradients(outputs, cotangents, inputs)
-
-
-def _declared(
-    operator: Operator, call: Call, outputs: Sequence[Node], cotangents: Sequence[Node], inputs: Sequence[Node]
-) -> list[Node | None]:
-    """The declared derivative by what the body gets, then through the promotion and broadcasting before it."""
-    arguments: list[Any] = []
-    results: list[Node] = []
-
-    def watching(*args: Any, **kwargs: Any) -> Any:
-        out = operator.body(*args, **kwargs)
-        arguments.extend((*args, *kwargs.values()))
-        map_nodes(lambda n: results.append(n) or n, out)
-        return out
-
-    watched = copy.copy(operator)
-    watched.body = watching
-    trace(watched, call)
-    given = [dict(zip(outputs, cotangents, strict=True)).get(r) for r in results]
-    assert operator.derivative is not None
-    parts = operator.derivative(tuple(given), tuple(results), tuple(arguments))
-    operands = [a for a, role in zip(arguments, operator.roles, strict=True) if role == "value"]
-    assert len(parts) == len(operands), f"{operator.name}: {len(parts)} gradients for {len(operands)} operands"
-    pairs = [(a, g) for a, g in zip(operands, parts, strict=True) if g is not None and isinstance(a, Node)]
-    for operand, part in pairs:
-        assert (part.shape, part.dtype) == (operand.shape, operand.dtype), f"{operator.name}: gradient {part.aval} of {operand.aval}"
-    return gradients([a for a, _ in pairs], [g for _, g in pairs], inputs)
-
-
 def _check_one_gradient(
-    operator: Operator, call: Call, traced: Traced, outputs: Sequence[Node], wrt: Sequence[int], limits: tuple[float, float],
-    derive: Derive,
-) -> None:  # fmt: skip
+    operator: Operator, call: Call, traced: Traced, outputs: Sequence[Node], wrt: Sequence[int], limits: tuple[float, float]
+) -> None:
     step, tolerance = limits
     inputs = [traced.graph.inputs[i] for i in wrt]
     generator = np.random.default_rng(7)
     with SizeScope(traced.sizes):
         cotangents = [graph_input(f"g{i}", o.aval) for i, o in enumerate(outputs)]
-        parts = zeros_where_missing(derive(call, outputs, cotangents, inputs), inputs)
+        parts = zeros_where_missing(gradients(outputs, cotangents, inputs), inputs)
     forward = Graph(traced.graph.inputs, tuple(outputs))
     weights = [np.asarray(generator.uniform(0.5, 1.5, r.shape)) for r in run_reference(forward, traced.arrays, traced.sizes)]
     whole = Graph((*traced.graph.inputs, *cotangents), tuple(parts))

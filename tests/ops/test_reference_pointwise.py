@@ -11,15 +11,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.ir.graph import graph_input
-from flambeau.ops import comparison, pointwise
-from flambeau.ops.declare import ALL
-from tests.ops.operator_cases import check_against, check_derivative, check_gradient, operators_of, trace
+from tests.ops.operator_cases import check_against, check_gradient, operators_of, trace
 
-assert comparison.eq in ALL.values() and pointwise.add in ALL.values()
 OPERATORS = {o.name: o for module in ("pointwise", "comparison") for o in operators_of(module)}
 
 
@@ -72,7 +70,8 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign, "positive": np.positive, "reciprocal": lambda x: 1 / x, "square": np.square,
     "pow": _power, "pow_static": lambda x, e: x**e, "float_power": lambda x, e: np.power(np.asarray(x, float), e),
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "frac": lambda x: np.modf(x)[0], "round": lambda x, decimals=0: np.round(x, decimals),
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "frac": lambda x: np.modf(x)[0],
+    "round": lambda x, decimals=0: np.round(x, decimals),
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
@@ -118,8 +117,6 @@ def test_value(name: str) -> None:
 def test_gradient(name: str) -> None:
     if any(o.dtype.is_floating_point for call in _first_calls(name) for o in trace(OPERATORS[name], call).graph.outputs):
         assert check_gradient(OPERATORS[name]) > 0
-    if OPERATORS[name].derivative is not None:
-        assert check_derivative(OPERATORS[name]) > 0
 
 
 def _first_calls(name: str) -> Any:
@@ -158,12 +155,12 @@ def test_result_type(name: str, kinds: tuple[dtype, ...], expected: dtype) -> No
 
 
 def test_numbers_decide_by_category_only() -> None:
-    assert pointwise.add(_input(BF16, 3), 1.5).dtype is BF16
-    assert pointwise.add(_input(I64, 3), 1.5).dtype is F32
-    assert pointwise.add(_input(U8, 3), 300).dtype is U8
-    assert pointwise.add(_input(F32, 3), _input(F64)).dtype is F32
-    assert pointwise.add(_input(BOOL, 3), 1).dtype is I64
-    assert pointwise.pow_static(_input(I64, 3), 2.0).dtype is F32
+    assert ops.add(_input(BF16, 3), 1.5).dtype is BF16
+    assert ops.add(_input(I64, 3), 1.5).dtype is F32
+    assert ops.add(_input(U8, 3), 300).dtype is U8
+    assert ops.add(_input(F32, 3), _input(F64)).dtype is F32
+    assert ops.add(_input(BOOL, 3), 1).dtype is I64
+    assert ops.pow_static(_input(I64, 3), 2.0).dtype is F32
 
 
 def test_sixteen_bits_compute_in_float32_and_round_once() -> None:
@@ -172,7 +169,7 @@ def test_sixteen_bits_compute_in_float32_and_round_once() -> None:
 
     x = np.random.default_rng(3).uniform(-3, 3, 50).astype(ml_dtypes.bfloat16)
     node = _input(BF16, 50)
-    (result,) = run_reference(Graph((node,), (pointwise.sigmoid(node),)), [x])
+    (result,) = run_reference(Graph((node,), (ops.sigmoid(node),)), [x])
     expected = (1 / (1 + np.exp(-x.astype(np.float64)))).astype(ml_dtypes.bfloat16)
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result.astype(float), expected.astype(float))
@@ -212,9 +209,10 @@ def test_edges() -> None:
         ("add", (I64, I64), {"alpha": 1.5}, RuntimeError, "alpha"), ("div", (F32, F32), {"rounding_mode": "up"}, RuntimeError, "'up'"),
         ("pow", (BOOL, BOOL), {}, NotImplementedError, "bool"), ("pow_static", (I64,), {"exponent": -1}, RuntimeError, "negative"),
         ("clamp", (F32,), {}, RuntimeError, "at least one"), ("frac", (I64,), {}, NotImplementedError, "int64"),
-        ("round", (I64,), {"decimals": 1}, NotImplementedError, "int64"), ("addcdiv", (I64, I64, I64), {}, RuntimeError, "integer division"),
+        ("round", (I64,), {"decimals": 1}, NotImplementedError, "int64"), ("addcdiv", (I64, I64, I64), {}, RuntimeError, "integer"),
         ("where", (I64, F32, F32), {}, RuntimeError, "condition"), ("masked_fill", (F32, I64, F32), {}, RuntimeError, "mask"),
-        ("bitwise_and", (F32, F32), {}, NotImplementedError, "float32"), ("bitwise_left_shift", (BOOL, BOOL), {}, NotImplementedError, "bool"),
+        ("bitwise_and", (F32, F32), {}, NotImplementedError, "float32"),
+        ("bitwise_left_shift", (BOOL, BOOL), {}, NotImplementedError, "bool"),
     ],
 )  # fmt: skip
 def test_errors_name_the_operator(name: str, kinds: tuple[dtype, ...], kwargs: Any, error: type[Exception], message: str) -> None:
@@ -225,4 +223,4 @@ def test_errors_name_the_operator(name: str, kinds: tuple[dtype, ...], kwargs: A
 
 def test_operands_that_do_not_broadcast() -> None:
     with pytest.raises(RuntimeError, match=r"add: .*\(3\) must match .*\(4\)"):
-        pointwise.add(_input(F32, 3), _input(F64, 4))
+        ops.add(_input(F32, 3), _input(F64, 4))
