@@ -1,0 +1,98 @@
+"""Affine maps and tables."""
+
+from __future__ import annotations
+
+from flambeau import ops
+from flambeau.tensor import Tensor
+from flambeau.tensor.grad_mode import no_grad
+
+__all__ = ["bilinear", "embedding", "embedding_bag", "linear", "one_hot"]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (*, in_features), (out_features, in_features) and (out_features) to (*, out_features).
+
+    >>> import flambeau as torch
+    >>> torch.nn.functional.linear(torch.ones(2), torch.ones(1, 2))
+    tensor([2.])
+    """
+    return ops.linear(input, weight, bias)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The sum over i and j of input1[i] * weight[:, i, j] * input2[j], plus bias."""
+    return ops.bilinear(input1, input2, weight, bias)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at each element's position in a new last dimension of `num_classes` (-1: the largest element + 1), 0 elsewhere; int64.
+
+    Raises RuntimeError for elements that are negative or too large.
+    """
+    if not tensor.numel() and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor; pass num_classes")
+    if num_classes == -1 or tensor.numel():
+        if tensor.numel() and int(tensor.min()) < 0:
+            raise RuntimeError("one_hot: Class values must be non-negative.")
+        largest = int(tensor.max())
+        if num_classes == -1:
+            num_classes = largest + 1
+        elif largest >= num_classes:
+            raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {largest} for {num_classes} classes.")
+    return ops.one_hot(tensor, num_classes)
+
+
+def _padding_row(padding_idx: int | None, weight: Tensor) -> int | None:
+    if padding_idx is None:
+        return None
+    rows = weight.size(0)
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"embedding: padding_idx must be within num_embeddings ({rows}), got {padding_idx}")
+    return padding_idx % rows
+
+
+def _renormalize(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Shrink the rows that are looked up to `max_norm`, in place."""
+    with no_grad():
+        rows = input.reshape(-1).unique()
+        values = weight.index_select(0, rows)
+        lengths = values.norm(norm_type, dim=1, keepdim=True)
+        weight.index_copy_(0, rows, (lengths > max_norm).to(values.dtype) * values * (max_norm / (lengths + 1e-7) - 1) + values)
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Rows of `weight` (num_embeddings, dim): integer input (*) to (*, dim). The row `padding_idx` gets no gradient.
+
+    Raises IndexError for an index out of range.
+    """
+    _refuse("embedding", sparse, scale_grad_by_freq)
+    row = _padding_row(padding_idx, weight)
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    return ops.embedding(input, weight, row)
+
+
+def _refuse(name: str, sparse: bool, scale_grad_by_freq: bool) -> None:
+    if sparse:
+        raise NotImplementedError(f"{name}: sparse=True is not implemented; leave it out, gradients are then dense.")
+    if scale_grad_by_freq:
+        raise NotImplementedError(f"{name}: scale_grad_by_freq=True is not implemented; divide the gradients by the counts in a hook.")
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Sums, means or maxima (`mode`) of rows of `weight` for each bag: input (bags, length), or (total) with `offsets`."""
+    _refuse("embedding_bag", sparse, scale_grad_by_freq)
+    if padding_idx is not None:
+        raise NotImplementedError("embedding_bag: padding_idx is not implemented; use embedding with padding_idx and reduce its result.")
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    if offsets is not None and include_last_offset:
+        offsets = offsets[:-1]
+    return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights)

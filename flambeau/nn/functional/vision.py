@@ -1,0 +1,236 @@
+"""Rearranging and resampling images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau import ops
+from flambeau.tensor import Tensor, arange, linspace, ones, stack
+
+__all__ = [
+    "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear",
+    "upsample_nearest",
+]  # fmt: skip
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(*, C * r**2, H, W) to (*, C, H * r, W * r) with r = `upscale_factor`."""
+    r = upscale_factor
+    *lead, channels, height, width = input.shape
+    if r <= 0 or channels % (r * r):
+        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+                           f"input.size(-3)={channels} is not divisible by {r * r}")  # fmt: skip
+    n = len(lead)
+    out = input.reshape(*lead, channels // (r * r), r, r, height, width)
+    return out.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(*lead, channels // (r * r), height * r, width * r)
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(*, C, H * r, W * r) to (*, C * r**2, H, W) with r = `downscale_factor`."""
+    r = downscale_factor
+    *lead, channels, height, width = input.shape
+    if r <= 0 or height % r or width % r:
+        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but {height} and {width} are "
+                           f"not both divisible by {r}")  # fmt: skip
+    n = len(lead)
+    out = input.reshape(*lead, channels, height // r, r, width // r, r)
+    return out.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(*lead, channels * r * r, height // r, width // r)
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Interleaves `groups` groups of channels of (N, C, *)."""
+    batch, channels = input.shape[:2]
+    if groups <= 0 or channels % groups:
+        raise RuntimeError(f"channel_shuffle: the number of channels ({channels}) must be divisible by groups ({groups})")
+    rest = tuple(input.shape[2:])
+    return input.reshape(batch, groups, channels // groups, *rest).transpose(1, 2).reshape(batch, channels, *rest)
+
+
+def _output_sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int], list[float] | None]:
+    """The sizes of the result and the scales that were given."""
+    dimensions = input.dim() - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        sizes = [int(s) for s in size] if isinstance(size, Sequence) else [int(size)] * dimensions
+        if len(sizes) != dimensions:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+                             f"{list(input.shape[2:])} and output size of {size}.")  # fmt: skip
+        return sizes, None
+    scales = [float(s) for s in scale_factor] if isinstance(scale_factor, Sequence) else [float(scale_factor)] * dimensions
+    if len(scales) != dimensions:
+        raise ValueError(f"scale_factor must have one number for each spatial dimension; got {scale_factor} for {dimensions} dimensions")
+    return [math.floor(length * scale) for length, scale in zip(input.shape[2:], scales, strict=True)], scales
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """Resample (N, C, *) to `size`, or by `scale_factor`.
+
+    `mode` is "nearest", "nearest-exact", "area", "linear" (3-d input), "bilinear" or "bicubic" (4-d), "trilinear" (5-d). With
+    `align_corners` the corner pixels keep their places. Raises NotImplementedError for antialias.
+    """
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not implemented; blur the input before, or leave it out.")
+    sizes, scales = _output_sizes(input, size, scale_factor)
+    if recompute_scale_factor:
+        scales = None
+    if mode == "area":
+        return getattr(ops, f"adaptive_avg_pool{len(sizes)}d")(input, tuple(sizes))
+    return _resample(input, sizes, scales, mode, bool(align_corners))
+
+
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+
+
+def _resample(input: Tensor, sizes: list[int], scales: list[float] | None, mode: str, align_corners: bool) -> Tensor:
+    if mode in _RANKS and input.dim() != _RANKS[mode]:
+        raise NotImplementedError(f"interpolate: got {input.dim()}D input, but {mode} mode needs {_RANKS[mode]}D input")
+    if mode not in (*_RANKS, "nearest", "nearest-exact"):
+        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; use nearest, nearest-exact, area, {', '.join(_RANKS)}")
+    out = input
+    # Each mode is a product of one resampling along each dimension.
+    for i, length in enumerate(sizes):
+        dim = i + 2
+        old = input.size(dim)
+        step = 1 / scales[i] if scales is not None else old / length
+        if mode.startswith("nearest"):
+            positions = _nearest(old, length, step, 0.5 if mode == "nearest-exact" else 0.0)
+            out = out.index_select(dim, _index(positions, input))
+        else:
+            out = _weighted(out, dim, _taps(old, length, step, align_corners, mode == "bicubic"))
+    return out
+
+
+def _nearest(old: int, length: int, step: float, shift: float) -> list[int]:
+    # In float32, as PyTorch does it: a place just below a whole number must round alike.
+    places = (np.arange(length, dtype=np.float32) + np.float32(shift)) * np.float32(step)
+    return [min(int(place), old - 1) for place in places]
+
+
+def _index(positions: list[int], like: Tensor) -> Tensor:
+    return like.new_tensor(positions, dtype=arange(0).dtype)
+
+
+Tap = tuple[list[int], list[float]]
+
+
+def _taps(old: int, length: int, step: float, align_corners: bool, cubic: bool) -> list[Tap]:
+    """For each of two or four neighbours: where it lies and what it weighs, for all places of the result."""
+    if align_corners:
+        places = [k * (old - 1) / (length - 1) if length > 1 else 0.0 for k in range(length)]
+    else:
+        places = [(k + 0.5) * step - 0.5 for k in range(length)]
+        if not cubic:
+            places = [max(place, 0.0) for place in places]
+    bases = [math.floor(place) for place in places]
+    rests = [place - base for place, base in zip(places, bases, strict=True)]
+    weights = [_cubic(rest) for rest in rests] if cubic else [(1 - rest, rest) for rest in rests]
+    first = -1 if cubic else 0
+    return [
+        ([min(max(base + first + tap, 0), old - 1) for base in bases], [weight[tap] for weight in weights])
+        for tap in range(4 if cubic else 2)
+    ]
+
+
+def _cubic(t: float, a: float = -0.75) -> tuple[float, float, float, float]:
+    """Keys' cubic convolution weights of four neighbours at distance t from the second (IEEE TASSP 29, 1981)."""
+
+    def near(x: float) -> float:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: float) -> float:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+def _weighted(input: Tensor, dim: int, taps: list[Tap]) -> Tensor:
+    shape = [1] * input.dim()
+    shape[dim] = -1
+    total: Any = None
+    for positions, weights in taps:
+        part = input.index_select(dim, _index(positions, input)) * input.new_tensor(weights).reshape(shape)
+        total = part if total is None else total + part
+    return total
+
+
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+    """The old name of `interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with the nearest pixel."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` bilinearly with aligned corners."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Sampling places (N, H, W, 2) of an affine map `theta` (N, 2, 3), for images of `size` (N, C, H, W).
+
+    Coordinates run from -1 to 1 over the pixels' centres (`align_corners`) or over their outer edges.
+    """
+    if len(size) != 4 or theta.dim() != 3 or tuple(theta.shape[-2:]) != (2, 3):
+        raise NotImplementedError(f"affine_grid: needs theta (N, 2, 3) and size (N, C, H, W), got {tuple(theta.shape)} and {tuple(size)}")
+    batch, _, height, width = size
+    rows, columns = (_coordinates(length, bool(align_corners), theta) for length in (height, width))
+    grid = stack([columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), ones(height, width, dtype=theta.dtype)], dim=-1)
+    return (grid.reshape(1, -1, 3) @ theta.transpose(1, 2)).reshape(batch, height, width, 2)
+
+
+def _coordinates(length: int, align_corners: bool, like: Tensor) -> Tensor:
+    out = linspace(-1, 1, length, dtype=like.dtype) if length > 1 else like.new_zeros(1)
+    return out if align_corners else out * ((length - 1) / length)
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """Images (N, C, H, W) sampled at places `grid` (N, H', W', 2) in [-1, 1], as (x, y).
+
+    `mode` is "bilinear" or "nearest", `padding_mode` "zeros" or "border" for places outside.
+    """
+    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border") or input.dim() != 4:
+        raise NotImplementedError(f"grid_sample: got {input.dim()}D input, mode {mode!r} and padding_mode {padding_mode!r}; 4D input with "
+                                  "bilinear or nearest and zeros or border is implemented")  # fmt: skip
+    height, width = input.shape[2:]
+    x, y = (_pixel_place(grid[..., i], length, bool(align_corners)) for i, length in enumerate((width, height)))
+    if padding_mode == "border":
+        x, y = x.clamp(0, width - 1), y.clamp(0, height - 1)
+    if mode == "nearest":
+        return _pixels(input, x.round(), y.round())
+    left, top = x.floor(), y.floor()
+    total: Any = None
+    for dx in (0, 1):
+        for dy in (0, 1):
+            share = (1 - (x - left - dx).abs()) * (1 - (y - top - dy).abs())
+            part = _pixels(input, left + dx, top + dy) * share.unsqueeze(1)
+            total = part if total is None else total + part
+    return total
+
+
+def _pixel_place(coordinate: Tensor, length: int, align_corners: bool) -> Tensor:
+    return (coordinate + 1) / 2 * (length - 1) if align_corners else ((coordinate + 1) * length - 1) / 2
+
+
+def _pixels(input: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """The pixels at whole places, zeros outside."""
+    batch, channels, height, width = input.shape
+    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    at = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).long()
+    flat = input.reshape(batch, channels, height * width)
+    picked = flat.gather(2, at.reshape(batch, 1, -1).expand(batch, channels, at[0].numel()))
+    return picked.reshape(batch, channels, *at.shape[1:]) * inside.unsqueeze(1).to(input.dtype)
