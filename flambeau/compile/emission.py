@@ -185,7 +185,7 @@ def _emit_row(call: Call) -> Emitted:
 
     def launch(sizes: Sizes) -> Launch:
         outer, n, inner = dimensions(sizes)
-        iterations, cost = kernel.iterations(outer, n, inner), max(1, kernel.cost(n))
+        iterations, cost = kernel.iterations(outer, n, inner), max(1, kernel.cost(n, inner))
         grain = max(1, CHUNK_NANOSECONDS // cost)
         return Launch(grain, -(-iterations // grain), iterations * cost, [None, None, outer, n, inner])
 
