@@ -15,13 +15,13 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
     Cotangents have the shape and dtype of their outputs (None: zero). Only paths from ``inputs`` are followed. Operators
     that declare a derivative of their own are differentiated as a whole.
     """
-    order = toposort(outputs)
+    wanted = set(inputs)
+    order = toposort(outputs, stop=lambda node: node in wanted)
     active = _depends_on(order, inputs)
     total: dict[Node, Node] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None and output in active:
             _accumulate(total, output, cotangent)
-    wanted = set(inputs)
     place = {node: i for i, node in enumerate(order)}
     for node in reversed(order):
         if node in wanted:

@@ -52,13 +52,13 @@ def view_strides(shape: Ints, strides: Ints, new_shape: Ints) -> Ints | None:
 
 
 def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, Ints]]) -> ViewOf | None:
-    """``node`` as a view of one input, or None when it computes something or strides cannot express it.
+    """``node`` as a view of one of ``inputs``, or None when it computes something or strides cannot express it.
 
     All sizes must be ints; ``layouts`` gives each input's shape and strides.
     """
     chain: list[Node] = []
-    while node.op is not INPUT:
-        if node.op.family != "view" or len(node.sources) != 1 or node.op.name in ("pad", "as_strided"):
+    while node not in inputs:
+        if node.op is INPUT or node.op.family != "view" or len(node.sources) != 1 or node.op.name in ("pad", "as_strided"):
             return None
         chain.append(node)
         node = node.sources[0]

@@ -187,7 +187,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     operator = call.operator
     metas = tuple(t.meta for t in call.tensors)
     folding = fold_operands(operator, metas)
-    mutated = tuple(s.index for name in operator.mutates for s in _slots(call.template[operator.names.index(name)]))
+    mutated = tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
     traced, sizes = programs.find(
         operator, call.template, metas, [False] * len(metas), [type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
     )
@@ -203,10 +203,11 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     )  # fmt: skip
 
 
-def _slots(template: Any) -> list[TensorSlot]:
+def slots_of(template: Any) -> list[TensorSlot]:
+    """The tensor slots in a template, in order."""
     if isinstance(template, TensorSlot):
         return [template]
-    return [s for part in template for s in _slots(part)] if isinstance(template, tuple) else []
+    return [s for part in template for s in slots_of(part)] if isinstance(template, tuple) else []
 
 
 # -- calls ----------------------------------------------------------------------------------------------

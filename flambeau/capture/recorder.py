@@ -1,0 +1,320 @@
+"""The recorder: while a function is traced, operator calls grow one graph instead of running.
+
+Tensors made meanwhile are ordinary tensors over pending storages. A storage's contents are a node (its value); reading a
+view applies the view's steps to that node, writing through one puts the new value into it. So mutation and aliasing never
+reach the graph: what is left at the end is the last value of every storage that somebody can still see.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau import prims as p
+from flambeau.core.aval import Aval
+from flambeau.core.context import context
+from flambeau.core.numbers import HostNumber
+from flambeau.core.symbolic import Dim
+from flambeau.derivative.differentiate import gradients
+from flambeau.interp.folding import make_folding
+from flambeau.interp.layout import view_of
+from flambeau.interp.tracing import NUMBER_TYPES, fill, flatten, restructure
+from flambeau.ir.graph import graph_input
+from flambeau.ir.node import Node
+from flambeau.ops.declare import Operator, map_nodes
+from flambeau.runtime.storage import Storage, TensorMeta, meta_of
+from flambeau.tensor import dispatch
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient, wanted_of
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.views import Step, View, put
+
+
+class StorageState:
+    """A storage during a capture: ``node`` is its value in the shape of ``meta``, starting ``offset`` bytes into it.
+
+    ``tensor`` is the outside tensor that stands for it (None for a storage made inside); ``viewers`` are the tensors made
+    over it meanwhile, which get their address when the memory exists.
+    """
+
+    __slots__ = ("changed", "meta", "node", "offset", "position", "storage", "tensor", "viewers")
+
+    def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
+        self.storage = weakref.ref(storage) if tensor is None else (lambda: storage)
+        self.meta = meta
+        self.offset = offset
+        self.node = node
+        self.tensor = tensor
+        self.position = position
+        self.changed = False
+        self.viewers: list[weakref.ref[Any]] = []
+
+
+class CaptureEntry(Entry):
+    """The tape entry of a recorded call: its derivative is taken from the nodes."""
+
+    __slots__ = ("operands", "outputs", "recorder", "title")
+
+    def __init__(self, recorder: Recorder, title: str, tensors: Sequence[Any], wanted: Sequence[bool], operands: list[Node], outputs: list[Any]) -> None:
+        super().__init__([edge_of(t) for t, w in zip(tensors, wanted, strict=True) if w], [m for _, m in outputs])
+        self.recorder = recorder
+        self.title = title
+        self.operands: list[tuple[Any, Node, bool]] | None = list(zip(tensors, operands, wanted, strict=True))
+        self.outputs = [n for n, _ in outputs]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "".join(w[:1].upper() + w[1:] for w in self.title.split("_")) + "Backward0"
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        if self.operands is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        recorder = self.recorder
+        given = [c for c in cotangents if c is not None]
+        nodes = iter([recorder.read(c) for c in given])
+        weights = [None if c is None else next(nodes) for c in cotangents]
+        wanted = [n for _, n, w in self.operands if w]
+        parts = gradients(self.outputs, weights, wanted)
+        found = [g for g in parts if g is not None]
+        operands = [(t, n) for t, n, _ in self.operands] + [(c, recorder.read(c)) for c in given]
+        metas = [meta_of(_ints(g.shape), g.dtype) for g in found]
+        made = iter(recorder.results(self.title + "_backward", operands, list(zip(found, metas, strict=True))))
+        return [None if g is None else next(made) for g in parts]
+
+    def release(self) -> None:
+        self.operands = None
+
+    @property
+    def released(self) -> bool:
+        """Whether backward has been through it for the last time."""
+        return self.operands is None
+
+
+def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
+    return tuple(int(n) for n in shape)
+
+
+class Recorder:
+    """One capture; set as ``context.capture`` while it records."""
+
+    def __init__(self) -> None:
+        self.states: dict[Storage, StorageState] = {}
+        self.inputs: list[tuple[Any, Node]] = []
+        self.numbers: list[tuple[Callable[[], Any], Node]] = []
+        self.gradients_seen: dict[int, tuple[Any, Any]] = {}
+        self.calls = 0
+        self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
+        self.on_value: Callable[[], None] | None = None
+
+    # -- reading ----------------------------------------------------------------------------------------
+    def state(self, tensor: Any) -> StorageState:
+        """The state of a tensor's storage; an outside storage becomes an input of the graph."""
+        found = self.states.get(tensor.memory)
+        if found is None:
+            owner = tensor.view.base if tensor.view is not None and tensor.view.base.memory is tensor.memory else tensor
+            node = graph_input(f"x{len(self.inputs)}", Aval(owner.meta.shape, owner.meta.dtype))
+            found = StorageState(owner.memory, owner.meta, owner.address - owner.memory.address, node, owner, len(self.inputs))
+            self.inputs.append((owner, node))
+            self.states[tensor.memory] = found
+        return found
+
+    def read(self, tensor: Any) -> Node:
+        """The value of a tensor as a node."""
+        state = self.state(tensor)
+        if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
+            return state.node
+        key = (tensor.memory, tensor.address, tensor.meta)
+        cached = self._views.get(key)
+        if cached is not None and cached[0] is state.node:
+            return cached[1]
+        view = self._view_node(tensor, state, state.node)
+        self._views[key] = (state.node, view)
+        return view
+
+    def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
+        """What ``tensor`` shows of a storage whose value is ``base``."""
+        view: View | None = tensor.view
+        if view is not None and view.base.meta is state.meta and view.base.address - view.base.memory.address == state.offset and view.steps:
+            node = base
+            for step in view.steps:
+                node = self._step(step, node)
+            if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
+                return node
+        if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype:
+            raise NotImplementedError("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
+        flat = p.reshape(base, shape=(state.meta.numel,))
+        offset = (tensor.address - tensor.memory.address - state.offset) // tensor.meta.dtype.itemsize
+        return p.as_strided(flat, shape=tensor.meta.shape, strides=tensor.meta.strides, offset=offset)
+
+    @staticmethod
+    def _step(step: Step, node: Node) -> Node:
+        result = step.operator.inline(list(fill(step.template, [node], [], step.sizes)))
+        return result if isinstance(result, Node) else result[step.output]
+
+    # -- calls ------------------------------------------------------------------------------------------
+    def call(self, call: Call) -> Any:
+        """Record an operator call; returns pending tensors in the structure of its results."""
+        self.calls += 1
+        operator = call.operator
+        nodes = [self.read(t) for t in call.tensors]
+        result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
+        outputs: list[Node] = []
+        structure = flatten(result, outputs)
+        if operator.mutates:
+            return restructure(structure, self._mutate(call, outputs))
+        if operator.kind in ("view", "reshape"):
+            views = self._views_of(call, nodes, outputs)
+            if views is not None:
+                return restructure(structure, views)
+            if operator.kind == "view":
+                raise RuntimeError(
+                    f"{operator.name}: size {list(_ints(outputs[0].shape))} is not compatible with input tensor's size "
+                    f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
+                )
+        metas = self._metas(operator, call.tensors, outputs)
+        operands = list(zip(call.tensors, nodes, strict=True))
+        return restructure(structure, self.results(operator.name, operands, list(zip(outputs, metas, strict=True))))
+
+    def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
+        if operator.kind == "pointwise" and tensors:
+            folding = make_folding([t.meta for t in tensors], operator.name)
+            return [meta_of(folding.shape, n.dtype, folding.strides) for n in outputs]
+        return [meta_of(_ints(n.shape), n.dtype) for n in outputs]
+
+    def number(self, value: Any) -> Any:
+        """A number as the body sees it: a constant, or an input that every call reads again."""
+        if not isinstance(value, HostNumber):
+            return value
+        node = graph_input(f"c{len(self.numbers)}", Aval((), NUMBER_TYPES[float], True))
+        self.numbers.append((value.read, node))
+        return node
+
+    def results(self, title: str, operands: Sequence[tuple[Any, Node]], outputs: list[tuple[Node, TensorMeta]]) -> list[Any]:
+        """Pending tensors for the outputs of a call on ``operands``, recorded on the tape if gradients are wanted."""
+        tensors = [t for t, _ in operands]
+        made = [self.pending(node, meta) for node, meta in outputs]
+        wanted = wanted_of(tensors)
+        if wanted and any(m.dtype.is_floating_point for _, m in outputs):
+            entry = CaptureEntry(self, title, tensors, wanted, [n for _, n in operands], outputs)
+            for output, tensor in enumerate(made):
+                if tensor.meta.dtype.is_floating_point:
+                    tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+        return made
+
+    def pending(self, node: Node, meta: TensorMeta) -> Any:
+        """A tensor over new memory that does not exist yet."""
+        storage = Storage(meta.nbytes, 0, None)
+        state = StorageState(storage, meta, 0, node)
+        storage.pending = state
+        self.states[storage] = state
+        return self._tensor(storage, 0, meta, state)
+
+    def _tensor(self, storage: Storage, address: int, meta: TensorMeta, state: StorageState) -> Any:
+        tensor = dispatch.new_tensor(storage, address, meta)
+        if state.tensor is None:
+            state.viewers.append(weakref.ref(tensor))
+        return tensor
+
+    def alias(self, tensor: Any) -> Any:
+        """Another tensor over the same memory, without history: ``detach()``."""
+        state = self.states.get(tensor.memory)
+        if state is None or state.tensor is not None:
+            return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+        return self._tensor(tensor.memory, tensor.address, tensor.meta, state)
+
+    def _views_of(self, call: Call, nodes: list[Node], outputs: Sequence[Node]) -> list[Any] | None:
+        source = call.tensors[0]
+        state = self.state(source)
+        layout = [(source.meta.shape, source.meta.strides)]
+        found = [view_of(n, nodes[:1], layout) for n in outputs]
+        if any(v is None for v in found):
+            return None
+        wanted = wanted_of([source])
+        made: list[Any] = []
+        for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
+            assert view is not None
+            meta = meta_of(view.shape, source.meta.dtype, view.strides)
+            tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
+            step = Step(call.operator, call.template, tuple(call.sizes), output)
+            tensor.view = View(source, (step,)) if source.view is None else View(source.view.base, (*source.view.steps, step))
+            tensor.seen_version = tensor.memory.version
+            self._views[tensor.memory, tensor.address, meta] = (state.node, node)
+            made.append(tensor)
+        if wanted:
+            entry = CaptureEntry(self, call.operator.name, [source], wanted, nodes[:1], [(n, t.meta) for n, t in zip(outputs, made, strict=True)])
+            for output, tensor in enumerate(made):
+                tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+        return made
+
+    # -- changes ----------------------------------------------------------------------------------------
+    def write(self, tensor: Any, value: Node) -> None:
+        """Make ``value`` the contents of what ``tensor`` shows."""
+        state = self.state(tensor)
+        if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
+            state.node = value
+        else:
+            state.node = put(state.node, self._view_node(tensor, state, state.node), value)
+        state.changed = True
+        tensor.memory.version += 1
+
+    def _mutate(self, call: Call, outputs: list[Node]) -> list[Any]:
+        operator = call.operator
+        slots = [s for name in operator.mutates for s in dispatch.slots_of(call.template[operator.names.index(name)])]
+        made: list[Any] = []
+        for slot, node in zip(slots, outputs, strict=False):
+            target = call.tensors[slot.index]
+            check_in_place(operator.name, target)
+            self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
+            made.append(target)
+        rest = outputs[len(slots) :]
+        return made + [self.pending(n, meta_of(_ints(n.shape), n.dtype)) for n in rest]
+
+    def call_into(self, call: Call, target: Any) -> Any:
+        """Record an in-place call or one with ``out=``."""
+        self.calls += 1
+        operator = call.operator
+        check_in_place(operator.name, target)
+        nodes = [self.read(t) for t in call.tensors]
+        result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
+        kind = target.meta.dtype
+        node = map_nodes(lambda n: n if n.dtype is kind else p.cast(n, to=kind), result)
+        if not isinstance(node, Node):
+            raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
+        if _ints(node.shape) != target.meta.shape:
+            raise RuntimeError(f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}")
+        wanted = wanted_of(call.tensors)
+        entry = None
+        if wanted and kind.is_floating_point:
+            entry = CaptureEntry(self, operator.name, call.tensors, wanted, nodes, [(node, target.meta)])
+        self.write(target, node)
+        if context.grad_enabled:
+            self._rebase(target, entry)
+        return target
+
+    def _rebase(self, target: Any, entry: CaptureEntry | None) -> None:
+        if entry is None and not target._requires_grad:
+            return
+        target.entry, target.output, target._requires_grad = entry, 0, entry is not None
+        view = target.view
+        if view is not None:
+            base = view.base
+            base.entry, base.output, base._requires_grad = dispatch.ViewWriteEntry([edge_of(base), edge_of(target)], base.meta, view), 0, True
+            refresh(target)
+
+    # -- gradients of leaves ----------------------------------------------------------------------------
+    def gradient_read(self, leaf: Any) -> None:
+        """Somebody looks at ``leaf.grad``: remember what it was when the capture began."""
+        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad))
+
+    def gradient_written(self, leaf: Any) -> None:
+        """``leaf.grad`` is being replaced."""
+        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad))
+
+    def flush(self) -> None:
+        """Somebody needs values now."""
+        assert self.on_value is not None
+        self.on_value()
+
+
+__all__ = ["CaptureEntry", "Recorder", "StorageState", "wants_gradient"]
