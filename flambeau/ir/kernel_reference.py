@@ -139,7 +139,7 @@ class _Step:
         return self.number(self.scalars[node.attributes["slot"]], node)
 
     def number(self, value: float, node: Node) -> Array:
-        return np.full([1] * len(self.axes), value).astype(node.dtype.numpy)
+        return np.asarray(value).astype(node.dtype.numpy).reshape([1] * len(self.axes))
 
     def spread(self, value: Array, names: Sequence[str]) -> Array:
         """The value repeated along these axes."""

@@ -1,4 +1,4 @@
-"""Rough costs of a kernel's nodes, in tenths of a cycle for one lane of a vector: for unrolling, stashing and the size of chunks."""
+"""Rough costs of a kernel's nodes in vector instructions: for unrolling, for what is kept between phases, and for the size of chunks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from flambeau.ir.kernel import ARGREDUCE, CHECK, INSIDE, LOAD, REDUCE, index_dims
 from flambeau.ir.node import Node
 
-# Vector instructions of the primitives that take more than two.
+# The primitives that take more than one or two.
 _INSTRUCTIONS = {
     "full": 0, "div": 8, "truncdiv": 24, "rem": 24, "pow": 60, "sqrt": 8, "rsqrt": 16, "sign": 4, "nextafter": 12,
     "exp": 16, "exp2": 14, "expm1": 26, "log": 22, "log2": 22, "log10": 22, "log1p": 28, "sin": 30, "cos": 30, "tan": 40,

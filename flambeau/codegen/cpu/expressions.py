@@ -12,6 +12,7 @@ from flambeau.codegen.cpu.indexing import Indexing
 from flambeau.codegen.cpu.lanes import Lanes, any_lane
 from flambeau.codegen.cpu.memory import Memory
 from flambeau.codegen.cpu.nest import Nest
+from flambeau.codegen.cpu.phases import index_dims, operands
 from flambeau.codegen.cpu.pointwise import emit_pointwise
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
@@ -26,9 +27,7 @@ from flambeau.ir.kernel import (
     RESULT,
     SCALAR,
     Kernel,
-    index_dims,
     loaded_nodes,
-    operands,
 )  # fmt: skip
 from flambeau.ir.node import Node
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from flambeau.codegen.cpu.costs import STASH_ABOVE, instructions
 from flambeau.core.symbolic import atoms_of
@@ -16,13 +17,17 @@ from flambeau.ir.kernel import (
     KernelAxis,
     Store,
     axes_in,
-    index_dims,
     loaded_nodes,
-    operands,
-)  # fmt: skip
+)
+from flambeau.ir.kernel import index_dims as kernel_index_dims
+from flambeau.ir.kernel import operands as kernel_operands  # fmt: skip
 from flambeau.ir.node import Node
 
 Free = Mapping[Node, frozenset[str]]
+
+# Asked for each node again and again while one kernel is written.
+operands = lru_cache(1 << 12)(kernel_operands)
+index_dims = lru_cache(1 << 12)(kernel_index_dims)
 
 
 @dataclass(eq=False)
