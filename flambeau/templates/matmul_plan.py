@@ -18,7 +18,7 @@ MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
 # much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only.
 PACKED_COST, PLAIN_COST = 11, 3
 FAR_BYTES = 3072
-MOST_LOSS, FEW_CHUNKS = 0.065, 4
+MOST_LOSS, FEW_CHUNKS = 0.045, 4
 
 
 @dataclass(frozen=True)
