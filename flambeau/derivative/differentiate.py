@@ -27,9 +27,9 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
         if node in wanted:
             continue
         region = region_of(node)
-        if region is not None and all(o in place for o in region.outputs):
-            # all results' cotangents are known once the first of them is reached
-            if node is min(region.outputs, key=lambda o: place[o]):
+        if region is not None:
+            # the cotangents of all results in use are known once the first of them is reached
+            if node is min((o for o in region.outputs if o in place), key=lambda o: place[o]):
                 _through_region(region, total, active)
         elif node in total and any(s in active for s in node.sources):
             _through_node(node, total, active)
@@ -48,7 +48,7 @@ def _through_node(node: Node, total: dict[Node, Node], active: set[Node]) -> Non
 
 
 def _through_region(region: Region, total: dict[Node, Node], active: set[Node]) -> None:
-    cotangents = tuple(total.get(o) for o in region.outputs)
+    cotangents = tuple(None if o is None else total.get(o) for o in region.outputs)
     if all(c is None for c in cotangents):
         return
     parts = region.derivative(cotangents, region.outputs, region.arguments)

@@ -143,13 +143,19 @@ class Region:
     ``operands`` are the nodes that the derivative gives gradients for, in the order of the parameters.
     """
 
-    __slots__ = ("arguments", "derivative", "operands", "outputs")
+    __slots__ = ("_outputs", "arguments", "derivative", "operands")
 
-    def __init__(self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Node, ...]) -> None:
+    def __init__(self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
         self.derivative = derivative
         self.arguments = arguments
         self.operands = operands
-        self.outputs = outputs
+        # Weak, since the table of regions must not keep alive the nodes that it is keyed by.
+        self._outputs = tuple(None if o is None else weakref.ref(o) for o in outputs)
+
+    @property
+    def outputs(self) -> tuple[Node | None, ...]:
+        """What the body returned; None for a result that nothing uses any more."""
+        return tuple(None if o is None else o() for o in self._outputs)
 
 
 _regions: weakref.WeakKeyDictionary[Node, Region] = weakref.WeakKeyDictionary()
@@ -167,7 +173,8 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> Non
     assert operator.derivative is not None
     region = Region(operator.derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
     for node in outputs:
-        _regions.setdefault(node, region)
+        if node is not None:
+            _regions.setdefault(node, region)
 
 
 def region_of(node: Node) -> Region | None:

@@ -197,7 +197,8 @@ def _cross_entropy_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | 
     last = (rows.rank - 1,)
     weight = _weight_of_classes("cross_entropy", weight, rows)
     if target.dtype.is_floating_point:
-        return _soft_cross_entropy_derivative(g[0], x, rows, target, weight, reduction, smoothing)
+        for_x, for_target, for_weight = _soft_cross_entropy_derivative(g[0], x, rows, target, weight, reduction, smoothing)
+        return for_x, for_target, None if for_weight is None else p.cast(for_weight, to=arguments[2].dtype)
     index = _class_indices("cross_entropy", x, target)
     safe, counts = _row_weights(index, weight, ignore_index, rows)
     slope = _row_slopes(g[0], counts, reduction)
@@ -220,32 +221,41 @@ def _soft_cross_entropy_derivative(
 ) -> tuple[Node | None, ...]:
     last = (rows.rank - 1,)
     wanted = _smoothed(_classes_last(p.cast(target, to=rows.dtype)), rows, smoothing)
-    wanted = wanted if weight is None else p.mul(wanted, matched(weight, wanted))
     counts = p.constant(1, rows.shape[:-1], rows.dtype)
     slope = restored(_row_slopes(g, counts, reduction), last, rows.shape)
+    for_weight = None
+    if weight is not None:
+        for_weight = p.neg(reduced(p.mul(p.mul(rows, wanted), slope), "sum", tuple(range(rows.rank - 1))))
+        wanted = p.mul(wanted, matched(weight, wanted))
     total = restored(reduced(wanted, "sum", last), last, rows.shape)
     for_x = p.mul(p.sub(p.mul(p.exp(rows), total), wanted), slope)
     for_target = p.neg(p.mul(rows, slope))
     for_target = for_target if weight is None else p.mul(for_target, matched(weight, rows))
     for_target = p.mul(for_target, p.number(1 - smoothing, rows)) if smoothing else for_target
-    return _classes_back(for_x, x.rank), p.cast(_classes_back(for_target, x.rank), to=target.dtype), None
+    return _classes_back(for_x, x.rank), p.cast(_classes_back(for_target, x.rank), to=target.dtype), for_weight
 
 
 cross_entropy.derivative = _cross_entropy_derivative
 
 
 # -- distances ------------------------------------------------------------------------------------------
+def _full_weight(operator: str, weight: Node | None, x: Node) -> Node | None:
+    if weight is not None and weight.shape != x.shape:
+        raise ValueError(f"{operator}: weight and input must have the same size, got {list(weight.shape)} and {list(x.shape)}")
+    return weight
+
+
 @_loss(s.weighted_regression, ("x", "target", "weight"))
 def mse_loss(x: Value, target: Value, reduction: str = "mean", weight: Value | None = None) -> Node:
     """(x - target) squared."""
     difference = x - target
-    return _combined("mse_loss", p.mul(difference, difference), reduction, weight)
+    return _combined("mse_loss", p.mul(difference, difference), reduction, _full_weight("mse_loss", weight, x))
 
 
 @_loss(s.weighted_regression, ("x", "target", "weight"))
 def l1_loss(x: Value, target: Value, reduction: str = "mean", weight: Value | None = None) -> Node:
     """|x - target|."""
-    return _combined("l1_loss", abs(x - target), reduction, weight)
+    return _combined("l1_loss", abs(x - target), reduction, _full_weight("l1_loss", weight, x))
 
 
 @_loss(s.smooth_l1_loss)
@@ -269,7 +279,7 @@ def huber_loss(
         raise RuntimeError(f"huber_loss: does not support non-positive values for delta, got {delta}")
     distance = p.abs_(x - target)
     loss = where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
-    return _combined("huber_loss", loss, reduction, weight)
+    return _weighted_elements("huber_loss", loss, _full_weight("huber_loss", weight, x), reduction)
 
 
 # -- probabilities --------------------------------------------------------------------------------------

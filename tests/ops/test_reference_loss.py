@@ -91,6 +91,10 @@ def _huber(x: Any, target: Any, delta: float = 1.0) -> Any:
     return np.where(distance <= delta, distance**2 / 2, delta * (distance - delta / 2))
 
 
+def _huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = 1.0) -> Any:
+    return _combined(_huber(x, target, delta) * weight, reduction)
+
+
 def _binary(x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = 1.0) -> Any:
     values = -(pos_weight * target * np.log(x) + (1 - target) * np.log(1 - x))
     return _combined(values * (1 if weight is None else weight), reduction)
@@ -150,7 +154,7 @@ def _multilabel(x: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ORACLES: dict[str, Callable[..., Any]] = {
     "nll_loss": _nll_loss, "cross_entropy": _cross_entropy,
     "mse_loss": _elementwise(lambda x, t: (x - t) ** 2), "l1_loss": _elementwise(lambda x, t: np.abs(x - t)),
-    "smooth_l1_loss": _elementwise(_smooth_l1), "huber_loss": _elementwise(_huber),
+    "smooth_l1_loss": _elementwise(_smooth_l1), "huber_loss": _huber_loss,
     "binary_cross_entropy": _binary, "binary_cross_entropy_with_logits": _binary_logits, "kl_div": _kl_div,
     "gaussian_nll_loss": _gaussian, "poisson_nll_loss": _poisson,
     "soft_margin_loss": _elementwise(lambda x, t: np.log1p(np.exp(-t * x))),
@@ -238,6 +242,7 @@ def test_small_variances_are_raised_but_keep_their_slope() -> None:
         (lambda x, i: ops.nll_loss(x, _input("f", F32, 2)), RuntimeError, "nll_loss: expected class indices"),
         (lambda x, i: ops.binary_cross_entropy(x, _input("b", F32, 2)), ValueError, "binary_cross_entropy: target size"),
         (lambda x, i: ops.huber_loss(x, x, delta=0.0), RuntimeError, "huber_loss: .* delta"),
+        (lambda x, i: ops.mse_loss(x, x, "mean", _input("w3", F32, 3)), ValueError, "mse_loss: weight and input must have the same size"),
         (lambda x, i: ops.smooth_l1_loss(x, x, beta=-1.0), RuntimeError, "smooth_l1_loss: .* beta"),
         (lambda x, i: ops.multi_margin_loss(x, i, 3), RuntimeError, "multi_margin_loss: only p == 1"),
     ],
