@@ -219,14 +219,18 @@ def min(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | Value
 
 
 def _selected_extreme(operator: str, x: Node, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
-    """The value at the position, as a sum over the one selected element: so it alone has a gradient, ties or not."""
+    """The extreme and its position; the element there alone has a gradient, ties or not."""
     indices = _argument_extreme(operator, x, kind, dim, False)
-    axes = axes_of(x, dim, operator)
+    return _selected(x, indices, axes_of(x, dim, operator), keepdim)
+
+
+def _selected(x: Node, indices: Node, axes: tuple[int, ...], keepdim: bool) -> ValuesIndices:
+    """One element of each row, as a sum in which it is the only one: a gradient without a scatter."""
     if not axes:
         return ValuesIndices(x, indices)
     here = p.iota(shape=x.shape, axis=axes[0], dtype=dtypes.int64)
-    selected = p.where(p.eq(here, restored(indices, axes, x.shape)), x, p.number(0, x))
-    values = reduced(selected, "any" if x.dtype is dtypes.bool_ else "sum", axes)
+    alone = p.where(p.eq(here, restored(indices, axes, x.shape)), x, p.number(0, x))
+    values = reduced(alone, "any" if x.dtype is dtypes.bool_ else "sum", axes)
     return ValuesIndices(*(kept(v, axes, x.shape, keepdim) for v in (values, indices)))
 
 
@@ -239,15 +243,11 @@ def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | Va
     """The lower of the middle elements of all, or along ``dim`` with its position; NaN if there is one."""
     axes = axes_of(x, dim, "median")
     _require_elements("median", x, axes, dim)
-    if not axes:
-        return x if dim is None else ValuesIndices(x, p.constant(0, (), dtypes.int64))
-    source, axis = (_flat(x), 0) if dim is None else (x, axes[0])
-    index = _middle_position(source, axis)
-    index = p.reshape(index, shape=tuple(1 if i == axis else d for i, d in enumerate(source.shape)))
-    values = p.reshape(take_along(source, index, axis), shape=_dropped(source.shape, (axis,)))
     if dim is None:
-        return values
-    return ValuesIndices(*(kept(p.reshape(v, shape=_dropped(x.shape, axes)), axes, x.shape, keepdim) for v in (values, index)))
+        line = _flat(x)
+        return _selected(line, _middle_position(line, 0), (0,), False).values
+    indices = _middle_position(x, axes[0]) if axes else p.constant(0, (), dtypes.int64)
+    return _selected(x, indices, axes, keepdim)
 
 
 def _middle_position(x: Node, axis: int) -> Node:
