@@ -136,6 +136,8 @@ def cases() -> list[Case]:
         rows("column sums", column_sums(), 768, 8192, 768 * 8192, 768),
         rows("embedding", take_rows(), 8192, 768, 30_000 * 768, 8192, 8192 * 768),
         rows("transpose", transpose(), 2048, 2048, square // 4, square // 4),
+        rows("transpose", transpose(), 2000, 2000, 4_000_000, 4_000_000),
+        rows("transpose", transpose(), 256, 256, 65536, 65536),
     ]
 
 

@@ -136,7 +136,7 @@ class _Step:
         return np.clip(index, 0, np.maximum(size - 1, 0))
 
     def scalar(self, node: Node) -> Array:
-        return self.number(self.scalars[node.attributes["slot"]], node)
+        return self.number(self.scalars[int(node.attributes["slot"])], node)
 
     def number(self, value: float, node: Node) -> Array:
         return np.asarray(value).astype(node.dtype.numpy).reshape([1] * len(self.axes))

@@ -328,3 +328,21 @@ def test_matrix_product_with_epilogue() -> None:
     exact = x.astype(np.float64) @ y + bias
     np.testing.assert_allclose(result, np.maximum(exact, 0) * scale[:, None], rtol=1e-4, atol=1e-5)
     assert (mask == (exact > 0)).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int16, np.bool_])
+@pytest.mark.parametrize("shape", [(2, 8), (16, 16), (17, 33), (40, 300)])
+def test_transpose_reads_tiles(shape: tuple[int, int], kind: type) -> None:
+    """The sum (or other) of a matrix and the transpose of another one."""
+    element = dtypes.BY_NUMPY[np.dtype(kind)]
+    i, j = axis("i", R), axis("j", C)
+    value = p.bitwise_xor(load(0, j * R + i, element), load(1, i * C + j, element)) if element in (BOOL, dtypes.int16) else p.add(
+        load(0, j * R + i, element), load(1, i * C + j, element))  # fmt: skip
+    buffers = f"{element.name} read, {element.name} read, {element.name} write"
+    kernel = CompiledKernel(make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", buffers, [Store(2, i * C + j, value)]))
+    x, y = ((np.random.randn(*s) * 3).astype(kind) for s in (shape[::-1], shape))
+    out = np.zeros(shape[0] * shape[1], kind)
+    assert evaluate(kernel.code.scratch_bytes, {}) > 0
+    for grain in (1, 1000):
+        kernel.run([x.ravel(), y.ravel(), out], {"r": shape[0], "c": shape[1]}, grain=grain)
+        np.testing.assert_array_equal(out.reshape(shape), x.T ^ y if element in (BOOL, dtypes.int16) else x.T + y)

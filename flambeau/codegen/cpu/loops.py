@@ -12,6 +12,7 @@ from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store
+from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
 from flambeau.core.symbolic import Dim, axis, is_nonnegative
 from flambeau.ir.kernel import KernelAxis, Store
 from flambeau.ir.node import Node
@@ -56,9 +57,7 @@ class LoopEmitter:
         self.nest.when(self.e.compare("slt", begin, end), lambda: self.emit_iterations(begin, end))
 
     def emit_iterations(self, begin: Value, end: Value) -> None:
-        sizes = [a.size for a in self.plan.parallel]
-        if self.plan.block:
-            sizes.append(self.plan.blocks)
+        sizes = self.plan.extents
         if not sizes:
             self.emit_iteration([])
         elif len(sizes) == 1:
@@ -106,7 +105,10 @@ class LoopEmitter:
             self.nest.loop(axes[0].name, self.zero(), self.index(axes[0].size), 1, [], lambda i, c: self.serial_body(axes[1:], bounds))
         elif self.plan.lanes_outside:
             start, stop = bounds or (self.zero(), self.index(self.plan.vector_size))
-            self.loop_lanes(start, stop, self.plan.copies, [], self.point_body)
+            if self.plan.tiling is None:
+                self.loop_lanes(start, stop, self.plan.copies, [], self.point_body)
+            else:
+                self.loop_tiles(self.plan.tiling, start, stop)
         else:
             self.emit_point()
 
@@ -135,6 +137,28 @@ class LoopEmitter:
         _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
         self.copies, x.mask = outside
         return carried
+
+    def loop_tiles(self, tiling: Tiling, start: Value, stop: Value) -> None:
+        """One tile after another along the vector axis, and in each its rows."""
+        e, x, width, name = self.e, self.x, self.x.width, tiling.across.name
+        tiles = TileEmitter(x, tiling, x.vector)
+        first = e.mul(self.nest.axis(name)[0], e.const(width, "i64"))
+        end = e.intrinsic("smin", e.add(first, e.const(width, "i64")), self.index(tiling.across.size))
+
+        def tile(index: Value, _: Carried) -> Carried:
+            left = e.sub(stop, index)
+            x.mask = e.compare("slt", e.lanes("i32", width), e.convert("trunc", left, "i32"))
+            tiles.fill(first, left, e.sub(end, first))
+            self.nest.loop(name, first, end, 1, [], row)
+            x.mask = None
+            return []
+
+        def row(index: Value, _: Carried) -> Carried:
+            tiles.read(e.sub(index, first))
+            self.emit_point()
+            return []
+
+        self.nest.loop(x.vector, start, stop, width, [], tile)
 
     # -- one outer point (or one vector of them) ----------------------------------------------------------------
     def emit_point(self) -> None:
