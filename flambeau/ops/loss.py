@@ -13,7 +13,7 @@ from flambeau.ops import samples as s
 from flambeau.ops.activation import log_softmax, logsigmoid, softplus
 from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
 from flambeau.ops.norm import pairwise_distance
-from flambeau.ops.pointwise import abs, log, matched, maximum, minimum, require_float, where
+from flambeau.ops.pointwise import abs, converted, log, matched, maximum, minimum, require_float, where
 from flambeau.ops.reduce import mean, reduced, restored, size_number, sum
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -62,7 +62,7 @@ def _class_indices(operator: str, x: Node, target: Node) -> Node:
     if target.shape != rows:
         raise ValueError(f"{operator}: expected target of size {list(rows)} for input of size {list(x.shape)}, got {list(target.shape)}")
     target = p.reshape(target, shape=(1,)) if x.rank == 1 else target
-    return target if target.dtype is dtypes.int64 else p.cast(target, to=dtypes.int64)
+    return converted(target, dtypes.int64)
 
 
 def _weight_of_classes(operator: str, weight: Node | None, rows: Node) -> Node | None:
@@ -72,7 +72,7 @@ def _weight_of_classes(operator: str, weight: Node | None, rows: Node) -> Node |
     classes = rows.shape[-1]
     if weight.shape != (classes,):
         raise RuntimeError(f"{operator}: weight tensor should be defined for all {classes} classes, got shape {list(weight.shape)}")
-    return p.cast(weight, to=rows.dtype)
+    return converted(weight, rows.dtype)
 
 
 def _taken(rows: Node, index: Node) -> Node:
@@ -183,7 +183,7 @@ def _smoothed(target: Node, rows: Node, smoothing: float) -> Node:
 def _soft_cross_entropy(x: Node, rows: Node, target: Node, weight: Node | None, reduction: str, smoothing: float) -> Node:
     if target.shape != x.shape:
         raise RuntimeError(f"cross_entropy: expected probabilities of the shape of input {list(x.shape)}, got {list(target.shape)}")
-    wanted = _smoothed(_classes_last(p.cast(target, to=rows.dtype)), rows, smoothing)
+    wanted = _smoothed(_classes_last(converted(target, rows.dtype)), rows, smoothing)
     parts = p.mul(rows, wanted)
     parts = parts if weight is None else p.mul(parts, matched(weight, parts))
     loss = p.neg(reduced(parts, "sum", (rows.rank - 1,)))
@@ -198,7 +198,7 @@ def _cross_entropy_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | 
     weight = _weight_of_classes("cross_entropy", weight, rows)
     if target.dtype.is_floating_point:
         for_x, for_target, for_weight = _soft_cross_entropy_derivative(g[0], x, rows, target, weight, reduction, smoothing)
-        return for_x, for_target, None if for_weight is None else p.cast(for_weight, to=arguments[2].dtype)
+        return for_x, for_target, None if for_weight is None else converted(for_weight, arguments[2].dtype)
     index = _class_indices("cross_entropy", x, target)
     safe, counts = _row_weights(index, weight, ignore_index, rows)
     slope = _row_slopes(g[0], counts, reduction)
@@ -220,7 +220,7 @@ def _soft_cross_entropy_derivative(
     g: Node, x: Node, rows: Node, target: Node, weight: Node | None, reduction: str, smoothing: float
 ) -> tuple[Node | None, ...]:
     last = (rows.rank - 1,)
-    wanted = _smoothed(_classes_last(p.cast(target, to=rows.dtype)), rows, smoothing)
+    wanted = _smoothed(_classes_last(converted(target, rows.dtype)), rows, smoothing)
     counts = p.constant(1, rows.shape[:-1], rows.dtype)
     slope = restored(_row_slopes(g, counts, reduction), last, rows.shape)
     for_weight = None
@@ -232,7 +232,7 @@ def _soft_cross_entropy_derivative(
     for_target = p.neg(p.mul(rows, slope))
     for_target = for_target if weight is None else p.mul(for_target, matched(weight, rows))
     for_target = p.mul(for_target, p.number(1 - smoothing, rows)) if smoothing else for_target
-    return _classes_back(for_x, x.rank), p.cast(_classes_back(for_target, x.rank), to=target.dtype), for_weight
+    return _classes_back(for_x, x.rank), converted(_classes_back(for_target, x.rank), target.dtype), for_weight
 
 
 cross_entropy.derivative = _cross_entropy_derivative

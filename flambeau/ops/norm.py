@@ -11,7 +11,7 @@ from flambeau import prims as p
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Sizes, Value, broadcast_shapes, broadcast_to, op
-from flambeau.ops.pointwise import matched
+from flambeau.ops.pointwise import converted, matched
 from flambeau.ops.reduce import axes_of, count_along, mean_along, reduced, restored, size_number, vector_norm
 
 Axes = tuple[int, ...]
@@ -57,7 +57,7 @@ def _summed_to(g: Node, axes: Axes, like: Node | None) -> Node | None:
     if like is None:
         return None
     others = tuple(i for i in range(g.rank) if i not in axes)
-    return p.cast(p.reshape(reduced(g, "sum", others), shape=like.shape), to=like.dtype)
+    return converted(p.reshape(reduced(g, "sum", others), shape=like.shape), like.dtype)
 
 
 # -- over the last dimensions ---------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def _moved_toward(running: Node | None, seen: Node, momentum: Node | float) -> N
     """(1 - momentum) * running + momentum * seen, in the type of ``running``."""
     if running is None:
         return None
-    wide = p.cast(running, to=running.dtype.compute)
+    wide = converted(running, running.dtype.compute)
     share = matched(momentum, wide)
     kept_part = p.mul(p.sub(p.number(1, wide), share), wide)
-    return p.cast(p.add(kept_part, p.mul(share, matched(seen, wide))), to=running.dtype)
+    return converted(p.add(kept_part, p.mul(share, matched(seen, wide))), running.dtype)
 
 
 def _unbiased(variance: Node, count: Any) -> Node:
@@ -199,7 +199,7 @@ def _normalized_by(operator: str, x: Node, mean: Node | None, variance: Node | N
     """(x - mean) / sqrt(variance + eps) with given numbers for each channel."""
     if mean is None or variance is None:
         raise RuntimeError(f"{operator}: expected running_mean and running_var to be defined when not training; give them or train")
-    wide = p.cast(variance, to=x.dtype)
+    wide = converted(variance, x.dtype)
     scale, center = _along(p.rsqrt(p.add(wide, p.number(eps, wide))), x, (1,)), _along(mean, x, (1,))
     return p.mul(p.sub(x, center), scale)
 
@@ -214,18 +214,18 @@ def batch_norm(
     Gives the running mean and variance [C] (in training moved by ``momentum`` toward those of x, the variance unbiased), then
     the result. ValueError for a single value per channel in training.
     """
-    wide, axes = p.cast(x, to=x.dtype.compute), (0, *range(2, x.rank))
+    wide, axes = converted(x, x.dtype.compute), (0, *range(2, x.rank))
     if not training:
         normal = _normalized_by("batch_norm", wide, running_mean, running_var, eps)
         out = _affine(normal, weight, bias, (1,))
-        return running_mean, running_var, p.cast(out, to=x.dtype)
+        return running_mean, running_var, converted(out, x.dtype)
     count = count_along(x, axes)
     if count == 1:
         raise ValueError(f"batch_norm: expected more than 1 value per channel when training, got input size {list(x.shape)}")
     _, _, mean, variance = _standardized(wide, axes, eps)
     running_mean = _moved_toward(running_mean, mean, momentum)
     running_var = _moved_toward(running_var, _unbiased(variance, count), momentum)
-    return running_mean, running_var, p.cast(channel_norm(wide, weight, bias, axes, eps), to=x.dtype)
+    return running_mean, running_var, converted(channel_norm(wide, weight, bias, axes, eps), x.dtype)
 
 
 @op("general", mutates=("running_mean", "running_var"), samples=s.instance_norm)
@@ -237,18 +237,18 @@ def instance_norm(
 
     Gives the running mean and variance (moved toward the averages over the instances, as ``batch_norm``), then the result.
     """
-    wide, axes = p.cast(x, to=x.dtype.compute), tuple(range(2, x.rank))
+    wide, axes = converted(x, x.dtype.compute), tuple(range(2, x.rank))
     if not use_input_stats:
         normal = _normalized_by("instance_norm", wide, running_mean, running_var, eps)
         out = _affine(normal, weight, bias, (1,))
-        return running_mean, running_var, p.cast(out, to=x.dtype)
+        return running_mean, running_var, converted(out, x.dtype)
     count = count_along(x, axes)
     if count == 1:
         raise ValueError(f"instance_norm: expected more than 1 spatial element when training, got input size {list(x.shape)}")
     _, _, mean, variance = _standardized(wide, axes, eps)
     running_mean = _moved_toward(running_mean, mean_along(mean, (0,)), momentum)
     running_var = _moved_toward(running_var, mean_along(_unbiased(variance, count), (0,)), momentum)
-    return running_mean, running_var, p.cast(channel_norm(wide, weight, bias, axes, eps), to=x.dtype)
+    return running_mean, running_var, converted(channel_norm(wide, weight, bias, axes, eps), x.dtype)
 
 
 # -- of vectors -----------------------------------------------------------------------------------------

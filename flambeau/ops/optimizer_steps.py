@@ -10,7 +10,7 @@ from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Value, Values, op
-from flambeau.ops.pointwise import matched
+from flambeau.ops.pointwise import converted, matched
 from flambeau.ops.reduce import reduced
 
 Nodes = list[Node]
@@ -20,8 +20,7 @@ def _exact(value: Node | float) -> Node:
     """A hyperparameter as a float64 scalar: what is derived from several is rounded once."""
     if not isinstance(value, Node):
         return p.constant(value, (), dtypes.float64)
-    value = p.reshape(value, shape=()) if value.shape else value
-    return value if value.dtype is dtypes.float64 else p.cast(value, to=dtypes.float64)
+    return converted(p.reshape(value, shape=()) if value.shape else value, dtypes.float64)
 
 
 def _one_minus(value: Node | float) -> Node:
@@ -34,11 +33,11 @@ def _given(value: Node | float) -> bool:
 
 
 def _wide(x: Node) -> Node:
-    return p.cast(x, to=x.dtype.compute)
+    return converted(x, x.dtype.compute)
 
 
 def _narrow(x: Node, like: Node) -> Node:
-    return p.cast(x, to=like.dtype)
+    return converted(x, like.dtype)
 
 
 def _gradient(grad: Node, param: Node, weight_decay: Node | float, maximize: bool) -> Node:
@@ -201,7 +200,7 @@ def _total_norm(grads: Sequence[Node], order: float) -> Node:
     widest = max((g.dtype.compute for g in grads), key=lambda kind: kind.itemsize)
     parts: Nodes = []
     for grad in grads:
-        size = p.abs_(p.cast(grad, to=widest))
+        size = p.abs_(converted(grad, widest))
         everywhere = tuple(range(grad.rank))
         if math.isinf(order):
             parts.append(reduced(size, "max" if order > 0 else "min", everywhere))

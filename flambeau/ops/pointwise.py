@@ -25,11 +25,14 @@ from flambeau.ops.comparison import (
 from flambeau.ops.declare import Value, broadcast_to, default_float, op
 
 
+def converted(x: Node, kind: dtype) -> Node:
+    """x in another dtype; x itself if it has it."""
+    return x if x.dtype is kind else p.cast(x, to=kind)
+
+
 def matched(value: Node | float, like: Node) -> Node:
     """A number or a node that broadcasts, in the shape and dtype of ``like``."""
-    if not isinstance(value, Node):
-        return p.number(value, like)
-    return broadcast_to(value if value.dtype is like.dtype else p.cast(value, to=like.dtype), like.shape)
+    return broadcast_to(converted(value, like.dtype), like.shape) if isinstance(value, Node) else p.number(value, like)
 
 
 def require_float(operator: str, x: Node) -> None:
@@ -219,7 +222,7 @@ def rsqrt(x: Value) -> Node:
 @op("pointwise", samples=s.powers)
 def float_power(x: Value, exponent: Value) -> Node:
     """x ** exponent in float64."""
-    return p.pow_(p.cast(x, to=dtypes.float64), p.cast(exponent, to=dtypes.float64))
+    return p.pow_(converted(x, dtypes.float64), converted(exponent, dtypes.float64))
 
 
 # -- rounding -------------------------------------------------------------------------------------------
@@ -615,17 +618,17 @@ def nan_to_num(x: Value, nan: Value | None = None, posinf: Value | None = None, 
     if not x.dtype.is_floating_point:
         return x
     limit = float(ml_dtypes.finfo(x.dtype.numpy).max)
-    wide = p.cast(x, to=x.dtype.compute)
+    wide = converted(x, x.dtype.compute)
     out = p.where(p.isnan(wide), matched(0.0 if nan is None else nan, wide), wide)
     out = p.where(p.eq(wide, p.number(math.inf, wide)), matched(limit if posinf is None else posinf, wide), out)
     out = p.where(p.eq(wide, p.number(-math.inf, wide)), matched(-limit if neginf is None else neginf, wide), out)
-    return p.cast(out, to=x.dtype)
+    return converted(out, x.dtype)
 
 
 @op("pointwise", samples=lambda make: ((call[0], {"dtype": dtypes.float32}) for call in s.unary(make)))
 def to_dtype(x: Value, dtype: dtype) -> Node:
     """x converted to ``dtype``: to integers toward zero, to bool by being nonzero."""
-    return x if x.dtype is dtype else p.cast(x, to=dtype)
+    return converted(x, dtype)
 
 
 def _power(x: Any, exponent: Any) -> Node:

@@ -79,7 +79,7 @@ def safe_sqrt(x: Node) -> Node:
 
 def _widened(x: Node, wanted: dtype | None) -> Node:
     """Integers and bools as int64, unless the caller named a type."""
-    return p.cast(x, to=dtypes.int64) if wanted is None and not x.dtype.is_floating_point else x
+    return converted(x, dtypes.int64) if wanted is None and not x.dtype.is_floating_point else x
 
 
 def _require_elements(operator: str, x: Node, axes: tuple[int, ...], dim: Dims) -> None:
