@@ -14,6 +14,7 @@ from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
 from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
+from flambeau.ops.pointwise import converted
 
 Dims = int | Sequence[int] | None
 
