@@ -105,7 +105,10 @@ def isclose(x: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8, equa
 # -- logic ----------------------------------------------------------------------------------------------
 def truth(x: Node) -> Node:
     """x as bool: whether it differs from zero."""
-    return x if x.dtype is dtypes.bool_ else p.ne(x, p.number(0, x))
+    if x.dtype is dtypes.bool_:
+        return x
+    x = x if x.dtype is x.dtype.compute else p.cast(x, to=x.dtype.compute)
+    return p.ne(x, p.number(0, x))
 
 
 @op("pointwise", samples=logical)

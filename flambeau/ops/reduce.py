@@ -139,7 +139,7 @@ def nanmean(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype |
     return kept(p.div(total, count), axes, x.shape, keepdim)
 
 
-@op("general", samples=s.reduction_of_zeros)
+@op("general", promote="arithmetic", samples=s.reduction_of_zeros)
 def count_nonzero(x: Value, dim: Dims = None) -> Node:
     """How many elements along ``dim`` differ from 0, int64."""
     return reduced(p.cast(truth(x), to=dtypes.int64), "sum", axes_of(x, dim, "count_nonzero"))
@@ -152,13 +152,13 @@ def _logical(operator: str, x: Node, dim: Dims, keepdim: bool) -> Node:
     return p.cast(out, to=dtypes.uint8) if x.dtype is dtypes.uint8 else out
 
 
-@op("general", samples=s.reduction_of_zeros)
+@op("general", promote="arithmetic", samples=s.reduction_of_zeros)
 def all(x: Value, dim: Dims = None, keepdim: bool = False) -> Node:
     """Whether every element along ``dim`` differs from 0; true of nothing."""
     return _logical("all", x, dim, keepdim)
 
 
-@op("general", samples=s.reduction_of_zeros)
+@op("general", promote="arithmetic", samples=s.reduction_of_zeros)
 def any(x: Value, dim: Dims = None, keepdim: bool = False) -> Node:
     """Whether an element along ``dim`` differs from 0; false of nothing."""
     return _logical("any", x, dim, keepdim)
@@ -173,13 +173,13 @@ def _extreme(operator: str, x: Node, kind: str, dim: Dims, keepdim: bool = False
     return kept(reduced(x, kind, axes), axes, x.shape, keepdim)
 
 
-@op("general", samples=s.reduction)
+@op("general", promote="arithmetic", samples=s.reduction)
 def amax(x: Value, dim: Dims = (), keepdim: bool = False) -> Node:
     """The largest element along ``dim``; the gradient is shared evenly by equal ones."""
     return _extreme("amax", x, "max", dim, keepdim)
 
 
-@op("general", samples=s.reduction)
+@op("general", promote="arithmetic", samples=s.reduction)
 def amin(x: Value, dim: Dims = (), keepdim: bool = False) -> Node:
     """The smallest element along ``dim``; the gradient is shared evenly by equal ones."""
     return _extreme("amin", x, "min", dim, keepdim)
@@ -195,25 +195,25 @@ def _argument_extreme(operator: str, x: Node, kind: str, dim: int | None, keepdi
     return kept(out, axes, x.shape, keepdim)
 
 
-@op("general", samples=s.one_reduction)
+@op("general", promote="arithmetic", samples=s.one_reduction)
 def argmax(x: Value, dim: int | None = None, keepdim: bool = False) -> Node:
     """The position along ``dim`` of the largest element (None: in the flattened x), int64; the first of equal ones."""
     return _argument_extreme("argmax", x, "max", dim, keepdim)
 
 
-@op("general", samples=s.one_reduction)
+@op("general", promote="arithmetic", samples=s.one_reduction)
 def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Node:
     """The position along ``dim`` of the smallest element (None: in the flattened x), int64; the first of equal ones."""
     return _argument_extreme("argmin", x, "min", dim, keepdim)
 
 
-@op("general", samples=s.optional_dim)
+@op("general", promote="arithmetic", samples=s.optional_dim)
 def max(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The largest element of all, or along ``dim`` with its position; NaN counts as largest."""
     return _extreme("max", x, "max", None) if dim is None else _selected_extreme("max", x, "max", dim, keepdim)
 
 
-@op("general", samples=s.optional_dim)
+@op("general", promote="arithmetic", samples=s.optional_dim)
 def min(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The smallest element of all, or along ``dim`` with its position; NaN counts as smallest."""
     return _extreme("min", x, "min", None) if dim is None else _selected_extreme("min", x, "min", dim, keepdim)
@@ -239,7 +239,7 @@ def _dropped(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[Dim, ...]:
     return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
-@op("general", samples=s.optional_dim)
+@op("general", promote="arithmetic", samples=s.optional_dim)
 def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The lower of the middle elements of all, or along ``dim`` with its position; NaN if there is one."""
     axes = axes_of(x, dim, "median")
@@ -390,13 +390,13 @@ def _running_extreme(operator: str, x: Node, kind: str, dim: int) -> ValuesIndic
     return ValuesIndices(take_along(x, indices, axis), indices)
 
 
-@op("general", samples=s.scans)
+@op("general", promote="arithmetic", samples=s.scans)
 def cummax(x: Value, dim: int) -> ValuesIndices:
     """The largest element so far along ``dim``, and the last position where it stands."""
     return _running_extreme("cummax", x, "max", dim)
 
 
-@op("general", samples=s.scans)
+@op("general", promote="arithmetic", samples=s.scans)
 def cummin(x: Value, dim: int) -> ValuesIndices:
     """The smallest element so far along ``dim``, and the last position where it stands."""
     return _running_extreme("cummin", x, "min", dim)
