@@ -26,7 +26,7 @@ from flambeau.ops.declare import Operator, map_nodes
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient, wanted_of
+from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.views import Step, View, put
 
@@ -41,7 +41,7 @@ class StorageState:
     __slots__ = ("changed", "meta", "node", "offset", "position", "storage", "tensor", "viewers")
 
     def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
-        self.storage = weakref.ref(storage) if tensor is None else (lambda: storage)
+        self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
         self.node = node
@@ -51,16 +51,19 @@ class StorageState:
         self.viewers: list[weakref.ref[Any]] = []
 
 
+Edge = tuple[Any, int] | None
+
+
 class CaptureEntry(Entry):
-    """The tape entry of a recorded call: its derivative is taken from the nodes."""
+    """The tape entry of a recorded call: its derivative is taken from the nodes. It keeps nodes alive, no tensors."""
 
     __slots__ = ("operands", "outputs", "recorder", "title")
 
-    def __init__(self, recorder: Recorder, title: str, tensors: Sequence[Any], wanted: Sequence[bool], operands: list[Node], outputs: list[Any]) -> None:
-        super().__init__([edge_of(t) for t, w in zip(tensors, wanted, strict=True) if w], [m for _, m in outputs])
+    def __init__(self, recorder: Recorder, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]]) -> None:
+        super().__init__([edge for _, edge in operands if edge is not None], [m for _, m in outputs])
         self.recorder = recorder
         self.title = title
-        self.operands: list[tuple[Any, Node, bool]] | None = list(zip(tensors, operands, wanted, strict=True))
+        self.operands: list[tuple[Node, Edge]] | None = operands
         self.outputs = [n for n, _ in outputs]
 
     @property
@@ -71,15 +74,12 @@ class CaptureEntry(Entry):
         if self.operands is None:
             raise RuntimeError(SECOND_BACKWARD)
         recorder = self.recorder
-        given = [c for c in cotangents if c is not None]
-        nodes = iter([recorder.read(c) for c in given])
+        given = [(recorder.read(c), gradient_edge(c)) for c in cotangents if c is not None]
+        nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
-        wanted = [n for _, n, w in self.operands if w]
-        parts = gradients(self.outputs, weights, wanted)
-        found = [g for g in parts if g is not None]
-        operands = [(t, n) for t, n, _ in self.operands] + [(c, recorder.read(c)) for c in given]
-        metas = [meta_of(_ints(g.shape), g.dtype) for g in found]
-        made = iter(recorder.results(self.title + "_backward", operands, list(zip(found, metas, strict=True))))
+        parts = gradients(self.outputs, weights, [n for n, edge in self.operands if edge is not None])
+        found = [(g, meta_of(_ints(g.shape), g.dtype)) for g in parts if g is not None]
+        made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
 
     def release(self) -> None:
@@ -91,6 +91,11 @@ class CaptureEntry(Entry):
         return self.operands is None
 
 
+def gradient_edge(tensor: Any) -> Edge:
+    """Where a gradient of the tensor goes, None when it takes no part in autograd."""
+    return edge_of(tensor) if tensor.meta.dtype.is_floating_point and wants_gradient(tensor) else None
+
+
 def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
@@ -99,10 +104,12 @@ class Recorder:
     """One capture; set as ``context.capture`` while it records."""
 
     def __init__(self) -> None:
-        self.states: dict[Storage, StorageState] = {}
+        self.states: dict[int, StorageState] = {}  # by id of the storage
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
-        self.gradients_seen: dict[int, tuple[Any, Any]] = {}
+        self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
+        self.guards: list[tuple[Callable[[], Any], Any]] = []
+        self.modules: dict[int, Any] = {}
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.on_value: Callable[[], None] | None = None
@@ -110,21 +117,29 @@ class Recorder:
     # -- reading ----------------------------------------------------------------------------------------
     def state(self, tensor: Any) -> StorageState:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
-        found = self.states.get(tensor.memory)
+        found = self.states.get(id(tensor.memory))
         if found is None:
             owner = tensor.view.base if tensor.view is not None and tensor.view.base.memory is tensor.memory else tensor
             node = graph_input(f"x{len(self.inputs)}", Aval(owner.meta.shape, owner.meta.dtype))
             found = StorageState(owner.memory, owner.meta, owner.address - owner.memory.address, node, owner, len(self.inputs))
             self.inputs.append((owner, node))
-            self.states[tensor.memory] = found
+            self.states[id(tensor.memory)] = found
         return found
+
+    def declare(self, tensor: Any) -> None:
+        """Make an argument an input as it is, also when it is a view of something else."""
+        if id(tensor.memory) not in self.states:
+            node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
+            state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
+            self.inputs.append((tensor, node))
+            self.states[id(tensor.memory)] = state
 
     def read(self, tensor: Any) -> Node:
         """The value of a tensor as a node."""
         state = self.state(tensor)
         if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
             return state.node
-        key = (tensor.memory, tensor.address, tensor.meta)
+        key = (id(tensor.memory), tensor.address, tensor.meta)
         cached = self._views.get(key)
         if cached is not None and cached[0] is state.node:
             return cached[1]
@@ -173,8 +188,7 @@ class Recorder:
                     f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
                 )
         metas = self._metas(operator, call.tensors, outputs)
-        operands = list(zip(call.tensors, nodes, strict=True))
-        return restructure(structure, self.results(operator.name, operands, list(zip(outputs, metas, strict=True))))
+        return restructure(structure, self.results(operator.name, self._operands(call, nodes), list(zip(outputs, metas, strict=True))))
 
     def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
         if operator.kind == "pointwise" and tensors:
@@ -190,24 +204,32 @@ class Recorder:
         self.numbers.append((value.read, node))
         return node
 
-    def results(self, title: str, operands: Sequence[tuple[Any, Node]], outputs: list[tuple[Node, TensorMeta]]) -> list[Any]:
+    @staticmethod
+    def _operands(call: Call, nodes: Sequence[Node]) -> list[tuple[Node, Edge]]:
+        return [(n, gradient_edge(t)) for t, n in zip(call.tensors, nodes, strict=True)]
+
+    def results(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]]) -> list[Any]:
         """Pending tensors for the outputs of a call on ``operands``, recorded on the tape if gradients are wanted."""
-        tensors = [t for t, _ in operands]
         made = [self.pending(node, meta) for node, meta in outputs]
-        wanted = wanted_of(tensors)
-        if wanted and any(m.dtype.is_floating_point for _, m in outputs):
-            entry = CaptureEntry(self, title, tensors, wanted, [n for _, n in operands], outputs)
-            for output, tensor in enumerate(made):
-                if tensor.meta.dtype.is_floating_point:
-                    tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+        self._put_on_tape(title, operands, outputs, made)
         return made
+
+    def _put_on_tape(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]], made: list[Any]) -> None:
+        if not context.grad_enabled or all(edge is None for _, edge in operands):
+            return
+        entry = CaptureEntry(self, title, operands, outputs)
+        for output, tensor in enumerate(made):
+            if tensor.meta.dtype.is_floating_point:
+                tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
         storage = Storage(meta.nbytes, 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
-        self.states[storage] = state
+        key, states = id(storage), self.states
+        states[key] = state
+        state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
         return self._tensor(storage, 0, meta, state)
 
     def _tensor(self, storage: Storage, address: int, meta: TensorMeta, state: StorageState) -> Any:
@@ -218,7 +240,7 @@ class Recorder:
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""
-        state = self.states.get(tensor.memory)
+        state = self.states.get(id(tensor.memory))
         if state is None or state.tensor is not None:
             return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
         return self._tensor(tensor.memory, tensor.address, tensor.meta, state)
@@ -230,7 +252,6 @@ class Recorder:
         found = [view_of(n, nodes[:1], layout) for n in outputs]
         if any(v is None for v in found):
             return None
-        wanted = wanted_of([source])
         made: list[Any] = []
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
@@ -239,12 +260,9 @@ class Recorder:
             step = Step(call.operator, call.template, tuple(call.sizes), output)
             tensor.view = View(source, (step,)) if source.view is None else View(source.view.base, (*source.view.steps, step))
             tensor.seen_version = tensor.memory.version
-            self._views[tensor.memory, tensor.address, meta] = (state.node, node)
+            self._views[id(tensor.memory), tensor.address, meta] = (state.node, node)
             made.append(tensor)
-        if wanted:
-            entry = CaptureEntry(self, call.operator.name, [source], wanted, nodes[:1], [(n, t.meta) for n, t in zip(outputs, made, strict=True)])
-            for output, tensor in enumerate(made):
-                tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+        self._put_on_tape(call.operator.name, self._operands(call, nodes), [(n, t.meta) for n, t in zip(outputs, made, strict=True)], made)
         return made
 
     # -- changes ----------------------------------------------------------------------------------------
@@ -283,10 +301,10 @@ class Recorder:
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
         if _ints(node.shape) != target.meta.shape:
             raise RuntimeError(f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}")
-        wanted = wanted_of(call.tensors)
+        operands = self._operands(call, nodes)
         entry = None
-        if wanted and kind.is_floating_point:
-            entry = CaptureEntry(self, operator.name, call.tensors, wanted, nodes, [(node, target.meta)])
+        if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
+            entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
         self.write(target, node)
         if context.grad_enabled:
             self._rebase(target, entry)
@@ -304,12 +322,21 @@ class Recorder:
 
     # -- gradients of leaves ----------------------------------------------------------------------------
     def gradient_read(self, leaf: Any) -> None:
-        """Somebody looks at ``leaf.grad``: remember what it was when the capture began."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad))
+        """Somebody looks at ``leaf.grad``: what it was when the capture began matters."""
+        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, True))
 
     def gradient_written(self, leaf: Any) -> None:
-        """``leaf.grad`` is being replaced."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad))
+        """``leaf.grad`` is being replaced; what it was does not matter unless it was read before."""
+        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, False))
+
+    # -- what else the trace depends on -----------------------------------------------------------------
+    def guard(self, read: Callable[[], Any]) -> None:
+        """The trace holds only as long as ``read()`` equals what it gives now."""
+        self.guards.append((read, read()))
+
+    def note_module(self, module: Any) -> None:
+        """A Module is called: the trace depends on its structure."""
+        self.modules.setdefault(id(module), module)
 
     def flush(self) -> None:
         """Somebody needs values now."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau.compile.program import BoundProgram
+from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.interp.folding import Folding, make_folding
@@ -32,7 +33,8 @@ class Operand:
     meta: TensorMeta
 
 
-Result = tuple[Folding | None, Ints | None]  # how an output is unfolded, and to which shape (None: the folding's own)
+# How an output is unfolded, and to which shape (None: the folding's own); or its whole metadata.
+Result = tuple[Folding | None, Ints | None] | TensorMeta
 
 
 @dataclass(slots=True, eq=False)
@@ -60,13 +62,17 @@ def plan_function(
     values = dict(sizes)
     into = into or (None,) * len(function.graph.outputs)
     outputs = _output_metas(function, values, results, metas, into)
-    if allow_views and all(f is None for f, _ in results):
+    if allow_views and all(not isinstance(r, TensorMeta) and r[0] is None for r in results):
         views = _as_views(function, seen, values)
         if views is not None:
             return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(views, outputs, strict=True)], views)
     for position, ((_, strides), layout) in enumerate(zip(seen, layouts, strict=True)):
         values |= stride_sizes(position, strides, layout)
-    program = function.program(layouts, tuple(OutputSpec(into=i) for i in into))
+    specs = tuple(
+        OutputSpec(r.strides if isinstance(r, TensorMeta) and not r.contiguous else None, i)
+        for i, r in zip(into, [*results, *[(None, None)] * (len(into) - len(results))], strict=True)
+    )
+    program = function.program(layouts, specs)
     counters["plans"] += 1
     return RunPlan(function, program.bind(values), outputs, None, into)
 
@@ -86,10 +92,12 @@ def _output_metas(
     found = function.output_shapes(sizes)
     for k, node in enumerate(function.graph.outputs):
         target = into[k]
-        folding, shape = results[k] if k < len(results) else (None, None)
-        if target is not None:
-            out.append(metas[target])
-        elif folding is None:
+        result = results[k] if k < len(results) else (None, None)
+        if target is not None or isinstance(result, TensorMeta):
+            out.append(metas[target] if target is not None else result)  # type: ignore[arg-type]
+            continue
+        folding, shape = result
+        if folding is None:
             out.append(meta_of(found[k] if shape is None else shape, node.dtype))
         else:
             out.append(unfolded_meta(folding, shape, node.dtype))
@@ -136,7 +144,8 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
     bound = plan.bound
     assert bound is not None
     try:
-        bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], default_generator.address)
+        generator = context.generator or default_generator
+        bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
     except KernelError as error:
         raise _python_error(plan.function.name, error) from None
     return results

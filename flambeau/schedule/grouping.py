@@ -154,6 +154,8 @@ class _Fuser:
         for group in ordered:
             if group.kind not in ("loop", "matmul", "scatter") or len(group.members) >= MAX_MEMBERS:
                 continue
+            if group.inner and node.op.family == "pointwise" and reads_product(node):
+                continue  # it becomes the product's epilogue instead
             if any((self.groups[n].downstream >> group.number) & 1 for n in others if n != group.number):
                 continue
             out.append(group)
@@ -370,6 +372,16 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
     """The axes that a reduction drops."""
     attributes = node.attributes
     return attributes["axes"] if "axes" in attributes else (attributes["axis"],)
+
+
+def reads_product(node: Node) -> bool:
+    """Whether a pointwise node works on a matrix product of its own shape, with nothing but reshapes in between."""
+    for source in node.sources:
+        while source.op is not INPUT and source.op.name in ("reshape", "permute"):
+            source = source.sources[0]
+        if source.op is not INPUT and source.op.family == "matmul" and is_constant(product(source.shape) - product(node.shape), 0):
+            return True
+    return False
 
 
 def is_float(node: Node) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, contiguous_strides, product
+from flambeau.core.symbolic import Dim, atoms_of, contiguous_strides, product
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
@@ -177,15 +177,17 @@ class _Scheduler:
         """Whether the output may be stored over the input while everybody else has read the old value."""
         spec = self.specs[node]
         group = grouping.group_of[node]
-        if spec.into is None or group.inner or group.kind != "loop":
+        if spec.into is None or group.kind not in ("loop", "matmul"):
             return False
+        if group.inner and any(depends_on(i, group.inner) for i in group.members[node]):
+            return False  # a later phase may read the old value again
         target = self.graph.inputs[spec.into]
         if self.layouts.get(target) is not None and _may_overlap(self.layouts[target], target.shape):
             return False
         uses = grouping.uses.get(target, [])
         if any(u.group is group and not _same_place(u, group, node) for u in uses):
             return False
-        if _takes(group, grouping):
+        if any(n.op.name == "take" for n in group.members):
             return False
         return all(grouping.add_order(u.group, group) for u in uses)
 
@@ -272,8 +274,9 @@ def _same_place(use: Use, group: Group, node: Node) -> bool:
     return use.exact and not use.conditional and use.at == group.members[node]
 
 
-def _takes(group: Group, grouping: Grouping) -> bool:
-    return any(n.op.name == "take" for n in group.members)
+def depends_on(index: Dim, axes: tuple[str, ...]) -> bool:
+    """Whether an index uses one of the axes."""
+    return any(a.name in axes for a in atoms_of(index))
 
 
 def _may_overlap(strides: Strides, shape: tuple[Dim, ...]) -> bool:

@@ -97,6 +97,8 @@ def _sum(a: Any, b: Any) -> Any:
 
 def accumulate(leaf: Any, gradient: Any) -> None:
     """Add a gradient to ``leaf.grad``; the first one is kept as it is unless others may see its memory."""
+    if context.capture is not None:
+        context.capture.gradient_read(leaf)
     if leaf._grad is None:
         recorded = context.grad_enabled and gradient._requires_grad
         leaf._grad = gradient if recorded or (gradient.view is None and gradient.meta.contiguous) else ALL["clone"](gradient)

@@ -30,7 +30,7 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
     global new_tensor
 
     def make(memory: Storage, address: int, meta: TensorMeta) -> TensorBase:
-        tensor = tensor_class.__new__(tensor_class)
+        tensor = object.__new__(tensor_class)
         fill_base(tensor, memory, address, meta)
         return tensor
 
@@ -51,7 +51,7 @@ class Call:
     def key(self) -> tuple[Any, ...]:
         # types, because 1, 1.0 and True are equal
         types = tuple(map(type, self.template))
-        return (self.operator, self.template, types, tuple([t.meta for t in self.tensors]), tuple(map(type, self.numbers)), tuple(self.sizes))
+        return (self.operator, self.template, types, tuple([t.meta for t in self.tensors]), tuple(self.sizes))
 
 
 def take_apart(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
@@ -97,7 +97,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, type(value))
+    return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
 
 
 def _size(call: Call, value: Any) -> Any:
@@ -189,7 +189,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     folding = fold_operands(operator, metas)
     mutated = tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
     traced, sizes = programs.find(
-        operator, call.template, metas, [False] * len(metas), [type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
+        operator, call.template, metas, [False] * len(metas), [float if isinstance(n, float) else type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
     )
     count = len(traced.function.graph.outputs)
     targets: tuple[int | None, ...] = (into,) * count if into is not None else (*mutated, *(None,) * (count - len(mutated)))
@@ -387,7 +387,7 @@ def edge_of(tensor: TensorBase) -> tuple[Any, int] | None:
 
 def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any]) -> list[Any]:
     """Run a backward function (recorded like any call when grad mode is on); None where an input has no gradient."""
-    outputs = [f for f, _ in plan.results]
+    outputs = [None if isinstance(r, TensorMeta) else r[0] for r in plan.results]
     foldings = [None if kind == "extra" else plan.foldings[i] if kind == "input" else outputs[i] for kind, i in derivative.saved]
     foldings += [f for f, here in zip(outputs, derivative.split.present, strict=False) if here]
     tensors = [_foldable(t, f) for t, f in zip([*saved, *cotangents], foldings, strict=True)]
@@ -433,7 +433,7 @@ def run_into(call: Call, target: Any) -> Any:
     position = next((i for i, t in enumerate(call.tensors) if t is target), None)
     if operator.kind != "pointwise" or position is None:
         result = run_call(call)
-        _check_target(operator.name, result, target)
+        check_target(operator.name, result, target)
         return target if result is target else run_into(take_apart(ALL["assign"], (target, result), {}), target)
     _separate(call, target)
     plan = plan_call(call, wanted_of(call.tensors), position, target.meta.dtype)
@@ -445,7 +445,7 @@ def run_into(call: Call, target: Any) -> Any:
     return target
 
 
-def _check_target(name: str, result: Any, target: Any) -> None:
+def check_target(name: str, result: Any, target: Any) -> None:
     if not isinstance(result, TensorBase):
         raise NotImplementedError(f"{name}: out= with several results is not supported; copy_() the results instead")
     order = ("bool", "unsigned", "signed", "float", "complex")

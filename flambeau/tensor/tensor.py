@@ -158,6 +158,8 @@ class TensorCore(TensorBase):
     @property
     def grad(self) -> Any:
         """The gradient that backward accumulated, or None."""
+        if context.capture is not None:
+            context.capture.gradient_read(self)
         return self._grad
 
     @grad.setter
@@ -169,6 +171,8 @@ class TensorCore(TensorBase):
                 raise RuntimeError(f"assigned grad has data of a different size: got {list(value.meta.shape)}, need {list(self.meta.shape)}")
             if value.meta.dtype is not self.meta.dtype:
                 raise RuntimeError(f"assigned grad has data of a different type: got {value.meta.dtype}, need {self.meta.dtype}")
+        if context.capture is not None:
+            context.capture.gradient_written(self)
         self._grad = value
 
     @property
@@ -196,8 +200,9 @@ class TensorCore(TensorBase):
 
     def detach(self) -> Any:
         """The same memory without history."""
-        out = dispatch.new_tensor(self.memory, self.address, self.meta)
-        return out
+        if self.memory.pending is not None:
+            return context.capture.alias(self)
+        return dispatch.new_tensor(self.memory, self.address, self.meta)
 
     def detach_(self) -> Self:
         """Forget the history, in place."""
@@ -320,7 +325,7 @@ def _axis(dim: int, shape: Sequence[int]) -> int:
 
 def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: type[Any]) -> Any:
     """A tensor of ``tensor_class`` over given memory."""
-    tensor = tensor_class.__new__(tensor_class)
+    tensor = object.__new__(tensor_class)
     fill_base(tensor, memory, address, meta)
     return tensor
 

@@ -1,0 +1,317 @@
+"""compile(): traces a function on its first call, replays the graph afterwards while the guards hold."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flambeau.capture import pytree
+from flambeau.capture.guards import AmbientGuard, ModuleGuard, OutsideGuard
+from flambeau.capture.recorder import Recorder, StorageState
+from flambeau.capture.segment import Segment, close_segment, fill_pending, needs_history
+from flambeau.capture.watch import PACKAGE, Watch
+from flambeau.core import events
+from flambeau.core.context import context
+from flambeau.core.events import counters
+from flambeau.tensor import dispatch
+from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+
+RECOMPILE_LIMIT = 8
+
+
+class CannotTrace(Exception):
+    """Why a function cannot be replayed as a graph."""
+
+
+class ReleasedEntry(Entry):
+    """The history of a result whose backward ran inside the compiled program."""
+
+    __slots__ = ()
+    name = "CompiledBackward0"
+
+    def apply(self, cotangents: Any) -> Any:
+        raise RuntimeError(SECOND_BACKWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an input or leaf is found at a call: ``argument`` number, the ``gradient`` of a tensor, or ``held`` itself."""
+
+    kind: str
+    index: int = -1
+    tensor: Any = None
+
+    def find(self, arguments: Sequence[Any]) -> Any:
+        if self.kind == "argument":
+            return arguments[self.index]
+        return self.tensor._grad if self.kind == "gradient" else self.tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that the program gives out: storage ``index`` seen with ``offset`` bytes and ``meta``; or input ``index``."""
+
+    kind: str  # storage, input
+    index: int
+    offset: int = 0
+    meta: Any = None
+    released: bool = False
+    view: Any = None
+
+
+@dataclass(eq=False)
+class Artifact:
+    """One compiled program with its guards."""
+
+    segment: Segment
+    description: Any
+    metas: list[tuple[Any, bool]]
+    origins: list[Origin]
+    result: Any
+    outputs: list[Output]
+    gradients: list[tuple[Origin, int]]  # leaf, position in outputs (-1: None)
+    gradient_guards: list[tuple[Origin, Any]]
+    guards: list[Any]
+    checks: list[tuple[Callable[[], Any], Any]]
+    storages: int
+    runs: int = 0
+
+    def failed(self, description: Any, arguments: list[Any]) -> str | None:
+        """The guard that does not hold for this call, or None."""
+        if description != self.description:
+            return f"the arguments are of another kind or value: {_arguments_text(description)}, compiled for {_arguments_text(self.description)}"
+        for i, (tensor, (meta, grad)) in enumerate(zip(arguments, self.metas, strict=True)):
+            if tensor.meta is not meta:
+                return f"argument tensor {i} is {tensor.meta!r}, compiled for {meta!r}"
+            if dispatch.wants_gradient(tensor) != grad:
+                return f"argument tensor {i} has requires_grad={not grad}, compiled for {grad}"
+        for guard in self.guards:
+            reason = guard.failed()
+            if reason is not None:
+                return reason
+        for read, value in self.checks:
+            if read() != value:
+                return f"a setting changed from {value!r} to {read()!r}"
+        for origin, meta in self.gradient_guards:
+            found = origin.find(arguments)._grad
+            if (None if found is None else found.meta) is not meta:
+                return ".grad of a leaf is set where it was None, or the other way round"
+        tensors = [o.find(arguments) for o in self.origins]
+        for tensor, node in zip(tensors, self.segment.inputs, strict=True):
+            if tensor is None or tensor.meta is not node.meta:
+                return "a tensor that it uses changed its shape, dtype or strides"
+        if len({id(t.memory) for t in tensors}) != self.storages:
+            return "tensors share memory in another way than at the first call"
+        return None
+
+    def run(self, arguments: list[Any]) -> Any:
+        """Replay."""
+        self.runs += 1
+        counters["compiled_calls"] += 1
+        tensors = [o.find(arguments) for o in self.origins]
+        made = self.segment.run(tensors, [read() for read in self.segment.numbers])
+        values = [self._output(o, made, tensors) for o in self.outputs]
+        for origin, position in self.gradients:
+            origin.find(arguments)._grad = None if position < 0 else values[position]
+        return pytree.put_together(self.result, values)
+
+    @staticmethod
+    def _output(output: Output, made: list[Any], tensors: list[Any]) -> Any:
+        if output.kind == "input":
+            return tensors[output.index]
+        whole = made[output.index]
+        if output.offset == 0 and output.meta is whole.meta:
+            if output.released:
+                whole.entry, whole.output, whole._requires_grad = ReleasedEntry([], [whole.meta]), 0, True
+            return whole
+        part = dispatch.new_tensor(whole.memory, whole.address + output.offset, output.meta)
+        if whole.entry is not None and output.view is not None:
+            part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, output.meta, output.view), 0, True
+        return part
+
+
+def _arguments_text(description: Any) -> str:
+    text = repr(description)
+    return text if len(text) < 100 else text[:97] + "..."
+
+
+@dataclass(eq=False)
+class CompiledFunction:
+    """What ``compile`` returns for a function: call it like the function.
+
+    ``explain()`` tells what was compiled, what it relies on, and why calls were compiled again or run eagerly.
+    """
+
+    function: Callable[..., Any]
+    fullgraph: bool = False
+    disabled: bool = False
+    artifacts: list[Artifact] = field(default_factory=list)
+    eager_reason: str | None = None
+    history: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function)
+        self._torchdynamo_orig_callable = self.function
+        self.name = getattr(self.function, "__qualname__", type(self.function).__name__)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if context.capture is not None or self.disabled or self.eager_reason is not None:
+            return self.function(*args, **kwargs)
+        tensors: list[Any] = []
+        description = pytree.take_apart((args, kwargs), tensors)
+        reasons: list[str] = []
+        for artifact in self.artifacts:
+            reason = artifact.failed(description, tensors)
+            if reason is None:
+                return artifact.run(tensors)
+            reasons.append(reason)
+        if reasons:
+            self._note(f"compiled again: {reasons[-1]}")
+        if len(self.artifacts) >= RECOMPILE_LIMIT:
+            self._go_eager(f"{RECOMPILE_LIMIT} versions were compiled and none fits; the last guard that failed: {reasons[-1]}")
+            return self.function(*args, **kwargs)
+        return _Tracing(self, args, kwargs, description, tensors).run()
+
+    def _note(self, text: str) -> None:
+        self.history.append(text)
+        events.emit("compile", function=self.name, note=text)
+
+    def _go_eager(self, reason: str) -> None:
+        if self.fullgraph:
+            raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be compiled as one graph: {reason}")
+        self.eager_reason = reason
+        self._note(f"runs eagerly: {reason}")
+        print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)
+
+
+class _Tracing:
+    """The first run of a function with these arguments."""
+
+    def __init__(self, owner: CompiledFunction, args: Any, kwargs: Any, description: Any, tensors: list[Any]) -> None:
+        self.owner = owner
+        self.args = args
+        self.kwargs = kwargs
+        self.description = description
+        self.tensors = tensors
+        self.recorder = Recorder()
+        self.recorder.on_value = self._value_needed
+        self.broken: str | None = None
+
+    def run(self) -> Any:
+        recorder = self.recorder
+        metas = [(t.meta, dispatch.wants_gradient(t)) for t in self.tensors]
+        for tensor in self.tensors:
+            recorder.declare(tensor)
+        watch = Watch(self.owner.function, (self.args, self.kwargs))
+        ambient = AmbientGuard()
+        context.capture = recorder
+        try:
+            with watch:
+                result = self.owner.function(*self.args, **self.kwargs)
+        except BaseException:
+            if context.capture is recorder:
+                context.capture = None
+                self._run_segment(recorder)
+            raise
+        if context.capture is recorder:
+            context.capture = None
+        if self.broken is not None:
+            self.owner._go_eager(self.broken)
+            return result
+        reason = watch.reason
+        try:
+            if reason is not None:
+                raise CannotTrace(reason)
+            self._keep(result, metas, watch, ambient)
+        except CannotTrace as error:
+            self.owner._go_eager(str(error))
+            if context.capture is None and any(s.tensor is None for s in recorder.states.values()):
+                self._run_segment(recorder)
+        return result
+
+    def _value_needed(self) -> None:
+        """A value is asked for in the middle: run what there is, go on eagerly."""
+        self.broken = f"it needs the value of a tensor while it runs ({_user_line()})"
+        context.capture = None
+        self._run_segment(self.recorder)
+
+    def _run_segment(self, recorder: Recorder) -> Segment:
+        segment = close_segment(recorder, self.owner.name)
+        made = segment.run(segment.inputs, [read() for read in segment.numbers])
+        fill_pending(segment, made)
+        return segment
+
+    def _keep(self, result: Any, metas: list[tuple[Any, bool]], watch: Watch, ambient: AmbientGuard) -> None:
+        """Turn the recording into an artifact, run it for this first call, and give the tensors their memory."""
+        recorder, owner = self.recorder, self.owner
+        returned: list[Any] = []
+        structure = pytree.take_apart(result, returned)
+        if not pytree.is_static(structure):
+            raise CannotTrace("it returns something other than tensors, numbers, strings, None and containers of them")
+        seen = list(recorder.gradients_seen.values())
+        leaves = [(leaf, leaf._grad) for leaf, old, _ in seen if leaf._grad is not old]
+        visible = returned + [g for _, g in leaves if g is not None]
+        segment = close_segment(recorder, owner.name)
+        self._check_escapes(segment, visible)
+        outputs = [self._output(t, segment) for t in visible]
+        positions = iter(range(len(returned), len(visible)))
+        gradients = [(self._origin(leaf), -1 if g is None else next(positions)) for leaf, g in leaves]
+        guards = [(self._origin(leaf), None if old is None else old.meta) for leaf, old, read in seen if read]
+        origins = [self._origin(t, seen) for t in segment.inputs]
+        artifact = Artifact(
+            segment, self.description, metas, origins, structure, outputs, gradients, guards,
+            [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes)], recorder.guards,
+            len({id(t.memory) for t in segment.inputs}),
+        )  # fmt: skip
+        counters["captures"] += 1
+        made = segment.run(segment.inputs, [read() for read in segment.numbers])
+        fill_pending(segment, made)
+        owner.artifacts.append(artifact)
+        del made
+
+    def _origin(self, tensor: Any, seen: Sequence[tuple[Any, Any, bool]] = ()) -> Origin:
+        for i, argument in enumerate(self.tensors):
+            if argument is tensor:
+                return Origin("argument", i)
+        for leaf, old, _ in seen:
+            if old is tensor:
+                return Origin("gradient", tensor=leaf)
+        return Origin("held", tensor=tensor)
+
+    def _check_escapes(self, segment: Segment, visible: list[Any]) -> None:
+        """Every storage made inside that is still alive must be a result or a gradient."""
+        known = {id(t.memory) for t in visible}
+
+        def escaped() -> list[StorageState]:
+            return [s for s in segment.states if id(s.storage()) not in known and any(v() is not None for v in s.viewers)]
+
+        if escaped() and gc.collect() >= 0 and escaped():
+            raise CannotTrace("a tensor computed inside is kept somewhere outside the function (an attribute, a list, a global)")
+
+    def _output(self, tensor: Any, segment: Segment) -> Output:
+        for k, state in enumerate(segment.states):
+            if state.storage() is tensor.memory:
+                released = tensor.entry is not None and not needs_history(tensor)
+                return Output("storage", k, tensor.address, tensor.meta, released, tensor.view)
+        for i, known in enumerate(segment.inputs):
+            if known is tensor:
+                return Output("input", i)
+        raise CannotTrace("it returns a tensor that it neither computes nor was given")
+
+
+def _user_line() -> str:
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(PACKAGE):
+            return f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return "unknown line"
+
