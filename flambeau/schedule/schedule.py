@@ -16,6 +16,7 @@ from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
 from flambeau.schedule.legalize import Strides, batch_stride, legalize, strided_operand
 from flambeau.schedule.lowering import Source
+from flambeau.schedule.recompute import recompute
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class _Scheduler:
     def run(self) -> Schedule:
         self._add_inputs()
         grouping = group_nodes(self.graph)
+        recompute(grouping, self.graph.outputs)
         self._order_random(grouping)
         direct = {o for o in self.graph.outputs if self._may_write_into(o, grouping)}
         order = topological(grouping)
@@ -203,7 +205,8 @@ class _Scheduler:
         for group in order:
             waves[group.number] = max((waves[f] + 1 for f in group.feeders), default=0)
         for group in order:
-            calls.append(self._call(group, waves[group.number]))
+            if group in self.targets:  # else everything it computes is recomputed by its readers
+                calls.append(self._call(group, waves[group.number]))
         calls.sort(key=lambda c: c.wave)
         last = max((c.wave for c in calls), default=-1) + 1
         for node, buffer, into in self.copies:
