@@ -155,7 +155,11 @@ def _merge(names: dict[Any, list[Any]], scope: SizeScope, hints: dict[str, int])
 
 
 def flatten(value: Any, outputs: list[Node]) -> Any:
-    """Collect the nodes of a result; returns its structure with positions in place of nodes."""
+    """Collect the nodes of a result; returns its structure with positions in place of nodes. None stays (a list not given)."""
+    if value is None:
+        return None
+    if value is None:
+        return None
     if isinstance(value, Node):
         outputs.append(value)
         return len(outputs) - 1
@@ -168,6 +172,10 @@ def flatten(value: Any, outputs: list[Node]) -> Any:
 
 def restructure(structure: Any, values: Sequence[Any]) -> Any:
     """Put values in place of the positions of a structure."""
+    if structure is None:
+        return None
+    if structure is None:
+        return None
     if isinstance(structure, int):
         return values[structure]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
@@ -179,6 +187,6 @@ def positions(structure: Any) -> Iterator[int]:
     """All positions in a structure, in order."""
     if isinstance(structure, int):
         yield structure
-    else:
+    elif structure is not None:
         for part in structure:
             yield from positions(part)

@@ -609,8 +609,8 @@ def adam_step(make: SampleMaker) -> Iterator[Call]:
 def rmsprop_step(make: SampleMaker) -> Iterator[Call]:
     """Plain, centered, with momentum and decay."""
     yield (_list(make), _list(make), _list(make, 0.0), None, None, 0.01, 0.99, 1e-8), {}
-    centers = [0.01 * x for x in _list(make)]
-    squares = [x + 1.0 for x in _list(make, 0.0)]
+    centers = [np.asarray(0.01 * x) for x in _list(make)]
+    squares = [np.asarray(x + 1.0) for x in _list(make, 0.0)]
     yield (_list(make), _list(make), squares, centers, _list(make), 0.01, 0.9, 1e-8, 0.02, 0.8), {"maximize": True}
 
 
