@@ -115,6 +115,28 @@ def test_layer_norm_with_statistics(columns: int) -> None:
     np.testing.assert_allclose(out.reshape(6, columns), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_replaced_contents_are_read_before() -> None:
+    """x = exp(x) in place, beside y = x / sum(x)."""
+    i, j = axis("i", R), axis("j", C)
+    x = load(0, i * C + j, F32)
+    stores = [Store(0, i * C + j, p.exp(x)), Store(1, i * C + j, p.div(x, reduce(x, "sum", "j")))]
+    kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "float32 update, float32 write", stores)
+    old = np.random.rand(5, 77).astype(np.float32)
+    new, share = old.copy().ravel(), np.zeros(5 * 77, np.float32)
+    CompiledKernel(kernel).run([new, share], {"r": 5, "c": 77})
+    np.testing.assert_allclose(new.reshape(5, 77), np.exp(old), rtol=1e-6)
+    np.testing.assert_allclose(share.reshape(5, 77), old / old.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_axes_without_lanes() -> None:
+    i, j = axis("i", R), axis("j", C)
+    kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], "", "float32 read, float32 write", [
+        Store(1, i, reduce(load(0, i * C + j, F32), "max", "j"))])  # fmt: skip
+    x, out = np.random.randn(5, 9).astype(np.float32), np.zeros(5, np.float32)
+    CompiledKernel(kernel).run([x.ravel(), out], {"r": 5, "c": 9}, grain=2)
+    np.testing.assert_array_equal(out, x.max(1))
+
+
 def test_float_sums_do_not_depend_on_the_number_of_lanes() -> None:
     i, j = axis("i", R), axis("j", C)
     total = reduce(load(0, i * C + j, F32), "sum", "j")

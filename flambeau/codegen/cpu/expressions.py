@@ -124,7 +124,7 @@ class ExpressionEmitter:
                 assert self.reduce is not None
                 self.reduce(node, copy)
             else:
-                self.nest.keep(key, self.depth(node, copy), lambda node=node: self.emit(node, copy))
+                self.nest.write(key, self.depth(node, copy), lambda node=node: self.emit(node, copy))
 
     def depth(self, node: Node, copy: int) -> int:
         """The depth of the outermost level where all that the node needs is known."""

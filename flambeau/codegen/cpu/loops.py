@@ -13,7 +13,7 @@ from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store
 from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
-from flambeau.core.symbolic import Dim, axis, is_nonnegative
+from flambeau.core.symbolic import Dim, is_nonnegative
 from flambeau.ir.kernel import KernelAxis, Store
 from flambeau.ir.node import Node
 
@@ -285,11 +285,6 @@ class LoopEmitter:
         """Where a kept value lies for the current point of the inner loops."""
         offset = self.index(self.plan.scratch[node])
         base = self.nest.keep(("scratch", node), 0, lambda: self.e.offset(Value("%scratch", "ptr"), offset, "i8"))
-        place: Dim = 0
-        for inner in phase.axes:
-            place = place * inner.size + axis(inner.name, inner.size)
-        if self.plan.lanes_outside:
-            place = place * (self.plan.copies * self.plan.width)
-        return self.x.memory.address_from(base, ("scratch", node), place, memory_kind(node.dtype), copy)
+        return self.x.memory.address_from(base, ("scratch", node), self.plan.place_in_scratch(phase), memory_kind(node.dtype), copy)
 
 

@@ -61,11 +61,15 @@ class Nest:
 
     def keep(self, key: Hashable, depth: int, make: Callable[[], Value]) -> Value:
         """The value of ``key``, written by ``make`` at ``depth`` when no open level has it."""
-        found = self.find(key)
-        if found is not None:
-            return found[0]
-        value = self.at(depth, make)
-        self.levels[depth].memo[key] = value
+        for level in reversed(self.levels):
+            value = level.memo.get(key)
+            if value is not None:
+                return value
+        return self.write(key, depth, make)
+
+    def write(self, key: Hashable, depth: int, make: Callable[[], Value]) -> Value:
+        """Write a value that no open level has, at ``depth``."""
+        value = self.levels[depth].memo[key] = self.at(depth, make)
         return value
 
     def at(self, depth: int, make: Callable[[], Value]) -> Value:

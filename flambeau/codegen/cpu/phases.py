@@ -101,38 +101,34 @@ def needed(roots: Iterable[Node], leaves: Container[Node] = ()) -> list[Node]:
 
 def plan_phases(kernel: Kernel, order: list[Node], free: Free) -> tuple[list[Phase], list[Store]]:
     """The phases in order, and the stores that come after them, once for each outer point."""
-    inner = [a.name for a in kernel.inner]
-    inner_set = frozenset(inner)
+    inner = frozenset(a.name for a in kernel.inner)
     ready: dict[Node, int] = {}
-    phases: dict[tuple[int, tuple[str, ...]], Phase] = {}
+    phases: dict[tuple[int, tuple[KernelAxis, ...]], Phase] = {}
 
-    def phase_of(number: int, names: Iterable[str]) -> Phase:
-        chosen = set(names)
-        axes = tuple(a for a in kernel.inner if a.name in chosen)
-        return phases.setdefault((number, tuple(a.name for a in axes)), Phase(number, axes))
+    def phase_of(number: int, axes: tuple[KernelAxis, ...]) -> Phase:
+        return phases.setdefault((number, axes), Phase(number, axes))
 
     for node in order:
         ready[node] = max((ready[operand] for operand in operands(node)), default=0)
-        if (node.op is REDUCE or node.op is ARGREDUCE) and not free[node] & inner_set:
-            phase_of(ready[node], node.attributes["axes"]).reductions.append(node)
+        if (node.op is REDUCE or node.op is ARGREDUCE) and not free[node] & inner:
+            phase_of(ready[node], tuple(a for a in kernel.inner if a.name in node.attributes["axes"])).reductions.append(node)
             ready[node] += 1
-    last: list[Store] = []
+    axes_of = {store: tuple(a for a in kernel.inner if a.name in store_axes(store, free)) for store in kernel.stores}
+    first = {store: max(ready[node] for node in store_nodes(store)) for store in kernel.stores}
     for store in kernel.stores:
-        names = store_axes(store, free) & inner_set
-        if not names:
-            last.append(store)
+        axes, number = axes_of[store], first[store]
+        if not axes:
             continue
-        first = max(ready[node] for node in store_nodes(store))
-        axes = tuple(name for name in inner if name in names)
-        later = [n for n, other in phases if other == axes and n >= first]
+        later = [n for n, other in phases if other == axes and n >= number]
         if kernel.buffers[store.buffer].access == "update":
-            # The buffer's old contents must be read before they are replaced.
-            first = max([first, *later])
-            later = []
-        phase_of(min(later, default=first), axes).stores.append(store)
+            # Whatever reads the buffer's old contents must do so before they are replaced.
+            number = max([number, *later, *(first[s] for s in kernel.stores if axes_of[s] == axes)])
+        elif later:
+            number = min(later)
+        phase_of(number, axes).stores.append(store)
     ordered = sorted(phases.values(), key=lambda p: p.number)
-    plan_stashes(ordered, free, inner_set, kernel.vector)
-    return ordered, last
+    plan_stashes(ordered, free, inner, kernel.vector)
+    return ordered, [store for store in kernel.stores if not axes_of[store]]
 
 
 def plan_stashes(phases: list[Phase], free: Free, inner: frozenset[str], vector: str) -> None:

@@ -8,7 +8,7 @@ from flambeau.codegen.cpu import costs
 from flambeau.codegen.cpu.accumulate import partial_sums
 from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
 from flambeau.codegen.cpu.tiles import Tiling, plan_tiling, scratch_bytes
-from flambeau.core.symbolic import Dim, ceil_divide, minimum, product
+from flambeau.core.symbolic import Dim, axis, ceil_divide, minimum, product
 from flambeau.ir.kernel import ARGREDUCE, LOAD, REDUCE, Kernel
 from flambeau.ir.node import Node
 
@@ -36,6 +36,7 @@ class KernelPlan:
         self.tiling = self.choose_tiling()
         self.copies = self.outer_copies() if self.lanes_outside and self.tiling is None else 1
         self.block = self.choose_block()
+        self._places: dict[Phase, Dim] = {}
         self.scratch, self.scratch_bytes = self.place_scratch()
 
     # -- lanes ----------------------------------------------------------------------------------------------
@@ -53,7 +54,7 @@ class KernelPlan:
         if not self.phases:
             return 4 if cost <= 8 else 2 if cost <= 32 else 1
         registers = max(sum(2 if n.op is ARGREDUCE else 1 for n in p.reductions) for p in self.phases)
-        copies = 8 if cost <= 6 else 4 if cost <= 24 else 2 if cost <= 60 else 1
+        copies = 4 if cost <= 24 else 2 if cost <= 60 else 1
         while copies > 1 and copies * registers > 16:
             copies //= 2
         return copies
@@ -113,6 +114,16 @@ class KernelPlan:
                     count = count * (self.copies * self.width)
                 total = total + ceil_divide(count * node.dtype.itemsize, 64) * 64
         return offsets, total
+
+    def place_in_scratch(self, phase: Phase) -> Dim:
+        """The element of a kept value's memory that belongs to the current point of a phase's loops."""
+        place = self._places.get(phase)
+        if place is None:
+            place = 0
+            for inner in phase.axes:
+                place = place * inner.size + axis(inner.name, inner.size)
+            place = self._places[phase] = place * (self.copies * self.width) if self.lanes_outside else place
+        return place
 
     # -- cost -----------------------------------------------------------------------------------------------------
     @cached_property
