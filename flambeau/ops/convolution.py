@@ -312,11 +312,12 @@ def im2col(x: Value, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, s
 
 
 @op(
+    promote="same",
     samples=lambda m: [
         case(m.float(2, 18, 9), (4, 5), (2, 3)),
         case(m.float(8, 9), (5, 5), 2, 1, 1, 2),
         case(m.float(1, 8, 9), (6, 6), 2, 1, 0, 2),
-    ]
+    ],
 )
 def col2im(x: Value, output_size: Sizes, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Node:
     """``nn.functional.fold``: columns [b, c * kh * kw, windows] added into images [b, c, h, w] where windows overlap."""

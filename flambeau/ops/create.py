@@ -264,7 +264,7 @@ def _multinomial_samples(m: SampleMaker) -> Calls:
     return [case(weights, 1), case(weights, 3), case(weights, 4, True), case(weights[0], 2), case(weights[0], 6, replacement=True)]
 
 
-@op(samples=_multinomial_samples)
+@op(promote="same", samples=_multinomial_samples)
 def multinomial(x: Value, num_samples: Size, replacement: bool = False) -> Node:
     """Indices drawn by the weights in the last dimension of x, int64 [..., num_samples].
 

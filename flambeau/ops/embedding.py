@@ -46,7 +46,7 @@ def _bag_samples(m: SampleMaker) -> Calls:
     return [*out, case(bags, weight, None, "sum", m.float(2, 4)), case(line, weight, offsets, "sum", m.float(7))]
 
 
-@op(samples=_bag_samples)
+@op(promote="same", promoted=("weight", "per_sample_weights"), samples=_bag_samples)
 def embedding_bag(
     x: Value, weight: Value, offsets: Value | None = None, mode: str = "mean", per_sample_weights: Value | None = None
 ) -> Node:

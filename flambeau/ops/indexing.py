@@ -65,6 +65,12 @@ def _same_dtype(operator: str, x: Node, source: Node) -> Node:
     return to_dtype(source, x.dtype)
 
 
+def written(x: Node, values: Node, places: Sequence[Node], mode: str) -> Node:
+    """x with values stored or combined at the places; combined in the type that bodies compute in."""
+    wide = x.dtype if mode == "set" else x.dtype.compute
+    return to_dtype(p.scatter(to_dtype(x, wide), to_dtype(values, wide), *places, mode=mode), x.dtype)
+
+
 def _indices(m: SampleMaker, size: int, *shape: int) -> Any:
     return m.int(*shape, low=0, high=size)
 
@@ -96,7 +102,7 @@ def _write_slices(operator: str, x: Node, dim: int, index: Node, source: Node, m
     if source.shape != shape:
         raise RuntimeError(f"{operator}: expected a source of shape {list(shape)}, got {list(source.shape)}")
     rows = axis_first(_same_dtype(operator, x, source), axis)
-    return axis_restored(p.scatter(axis_first(x, axis), rows, at, mode=mode), axis)
+    return axis_restored(written(axis_first(x, axis), rows, [at], mode), axis)
 
 
 def _write_slices_samples(m: SampleMaker) -> Calls:
@@ -109,8 +115,10 @@ def _write_slices_samples(m: SampleMaker) -> Calls:
 @op(samples=lambda m: [*_write_slices_samples(m), case(m.float(3, 2), 0, np.array([1, 1, 1]), m.float(3, 2), alpha=-0.5)])
 def index_add(x: Value, dim: int, index: Value, source: Value, *, alpha: Value | int = 1) -> Node:
     """x with ``alpha * source`` added to the slices that ``index`` names, repeated ones repeatedly."""
-    scaled = source if isinstance(alpha, int) else p.mul(source, broadcast_to(to_dtype(alpha, source.dtype), source.shape))
-    return _write_slices("index_add", x, dim, index, scaled, "add")
+    if not isinstance(alpha, int):
+        wide = to_dtype(source, source.dtype.compute)
+        source = to_dtype(p.mul(wide, broadcast_to(to_dtype(alpha, wide.dtype), wide.shape)), source.dtype)
+    return _write_slices("index_add", x, dim, index, source, "add")
 
 
 @op(samples=_write_slices_samples)
@@ -285,7 +293,7 @@ def index_put(x: Value, indices: Values, values: Value, accumulate: bool = False
             f"{list(shape)}"
         )
     spread = p.permute(broadcast_to(to_dtype(values, x.dtype), shape), axes=_inverse(plan.result_order))
-    out = p.scatter(p.permute(x, axes=plan.order), spread, *plan.places, mode="add" if accumulate else "set")
+    out = written(p.permute(x, axes=plan.order), spread, plan.places, "add" if accumulate else "set")
     return p.permute(out, axes=_inverse(plan.order))
 
 
@@ -297,7 +305,7 @@ def put(x: Value, index: Value, source: Value, accumulate: bool = False) -> Node
     if source.aval.numel != at.aval.numel:
         raise RuntimeError(f"put: source and index should have the same number of elements, got {source.aval.numel} and {at.aval.numel}")
     values = p.reshape(_same_dtype("put", x, source), shape=at.shape)
-    return p.reshape(p.scatter(flat, values, at, mode="add" if accumulate else "set"), shape=x.shape)
+    return p.reshape(written(flat, values, [at], "add" if accumulate else "set"), shape=x.shape)
 
 
 # -- scatter ----------------------------------------------------------------------------------------------
@@ -315,7 +323,7 @@ def _scattered(operator: str, x: Node, dim: int, index: Node, src: Node, mode: s
     for a, size in enumerate(places.shape):
         if not values.shape[a] == size:
             values = cut(values, a, 0, size)
-    return p.reshape(p.scatter(base, values, *_places(places, axis), mode=mode), shape=x.shape)
+    return p.reshape(written(base, values, _places(places, axis), mode), shape=x.shape)
 
 
 def _distinct(m: SampleMaker, size: int, *shape: int) -> Any:
@@ -381,7 +389,7 @@ def _scatter_reduce_samples(m: SampleMaker) -> Calls:
     return [*out, case(m.int(3), 0, np.array([0, 2]), m.int(2), "amax", include_self=False)]
 
 
-@op(samples=_scatter_reduce_samples)
+@op(promote="same", promoted=("x", "src"), samples=_scatter_reduce_samples)
 def scatter_reduce(x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True) -> Node:
     """As ``scatter``, combining by sum, prod, mean, amax or amin; without ``include_self`` x counts only where nothing lands."""
     if reduce not in MODES:
@@ -402,7 +410,7 @@ def _index_reduce_samples(m: SampleMaker) -> Calls:
     return [case(m.float(3, 2), 0, at, m.float(3, 2), r, include_self=i) for r in list(MODES)[1:] for i in (True, False)]
 
 
-@op(samples=_index_reduce_samples)
+@op(promote="same", promoted=("x", "source"), samples=_index_reduce_samples)
 def index_reduce(x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Node:
     """x with slices of ``source`` combined into the slices that ``index`` names, by prod, mean, amax or amin."""
     if not x.rank:
@@ -465,7 +473,7 @@ def _nonzero_samples(m: SampleMaker) -> Calls:
     return [case(x, 3), case(x, 5), case(x, 2), case(x, 4, 9), case(m.bool(6), 6), case(np.array(2), 1)]
 
 
-@op(samples=_nonzero_samples)
+@op(promote="same", samples=_nonzero_samples)
 def nonzero_static(x: Value, size: Size, fill_value: int = -1) -> Node:
     """Coordinates of the first ``size`` nonzero elements, int64 [size, dimensions]; rows beyond their number hold ``fill_value``."""
     mask = p.reshape(p.ne(x, p.number(0, x)), shape=(x.aval.numel,))

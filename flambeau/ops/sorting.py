@@ -79,7 +79,7 @@ def _mode_samples(m: SampleMaker) -> Calls:
     return [case(x), case(x, 0), case(x.astype(float), 1, True), case(m.float(5)), case(m.float())]
 
 
-@op(samples=_mode_samples)
+@op(promote="same", samples=_mode_samples)
 def mode(x: Value, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along ``dim`` (the smallest of several), and the last place where it is."""
     axis = normalize_dim(dim, x.rank, "mode")

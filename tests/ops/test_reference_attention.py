@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flambeau.autograd.differentiate import gradients
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
+from flambeau.derivative.differentiate import gradients
 from flambeau.interp.reference import run_reference
 from flambeau.ir.graph import Graph, graph_input
-from flambeau.ops import attention, dropout, embedding
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, check_random, operators_of
 
@@ -94,7 +94,7 @@ def test_every_operator_is_tested() -> None:
 
 def test_padding_row_gets_no_gradient() -> None:
     index, weight = graph_input("i", Aval((3,), dtypes.int64)), graph_input("w", Aval((4, 2), dtypes.float64))
-    out = embedding.embedding(index, weight, 1)
+    out = ops.embedding(index, weight, 1)
     ones = graph_input("g", out.aval)
     (part,) = gradients([out], [ones], [weight])
     assert part is not None
@@ -109,10 +109,10 @@ def _input(*shape: int) -> Any:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: dropout.dropout(_input(3), 1.5), ValueError, "between 0 and 1, but got 1.5"),
-        (lambda: embedding.embedding(_input(3), _input(4, 2)), IndexError, "int32/int64"),
+        (lambda: ops.dropout(_input(3), 1.5), ValueError, "between 0 and 1, but got 1.5"),
+        (lambda: ops.embedding(_input(3), _input(4, 2)), IndexError, "int32/int64"),
         (
-            lambda: attention.scaled_dot_product_attention(_input(3, 4), _input(3, 4), _input(3, 4), _input(3, 3), is_causal=True),
+            lambda: ops.scaled_dot_product_attention(_input(3, 4), _input(3, 4), _input(3, 4), _input(3, 3), is_causal=True),
             RuntimeError,
             "should not be set when is_causal",
         ),

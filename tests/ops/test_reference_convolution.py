@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import graph_input
 from flambeau.ir.node import walk
-from flambeau.ops import convolution
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of
 
@@ -118,7 +118,7 @@ def _input(*shape: int) -> Any:
 
 
 def test_a_convolution_is_one_product_over_windows() -> None:
-    out = convolution.conv2d(_input(8, 16, 32, 32), _input(64, 16, 3, 3), None, 1, 1)
+    out = ops.conv2d(_input(8, 16, 32, 32), _input(64, 16, 3, 3), None, 1, 1)
     products = [n for n in walk([out]) if n.op.name == "matmul"]
     assert [n.shape for n in products] == [(64, 8 * 32 * 32)]
 
@@ -129,13 +129,13 @@ X = _input(1, 4, 5, 5)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: convolution.conv2d(X, _input(2, 3, 3, 3)), "to have 3 channels, but got 4 channels"),
-        (lambda: convolution.conv2d(X, _input(2, 4, 7, 7)), "Kernel size can't be greater"),
-        (lambda: convolution.conv2d(X, _input(3, 2, 3, 3), groups=2), "divisible by 2 at dimension 0"),
-        (lambda: convolution.conv2d(X, _input(2, 4, 3, 3), stride=2, padding="same"), "not supported for strided"),
-        (lambda: convolution.conv2d(_input(5, 5), _input(2, 4, 3, 3)), "Expected 3D"),
-        (lambda: convolution.conv_transpose2d(X, _input(4, 2, 3, 3), output_padding=2), "output padding must be smaller"),
-        (lambda: convolution.col2im(_input(1, 8, 5), (4, 4), 2), "expected columns"),
+        (lambda: ops.conv2d(X, _input(2, 3, 3, 3)), "to have 3 channels, but got 4 channels"),
+        (lambda: ops.conv2d(X, _input(2, 4, 7, 7)), "Kernel size can't be greater"),
+        (lambda: ops.conv2d(X, _input(3, 2, 3, 3), groups=2), "divisible by 2 at dimension 0"),
+        (lambda: ops.conv2d(X, _input(2, 4, 3, 3), stride=2, padding="same"), "not supported for strided"),
+        (lambda: ops.conv2d(_input(5, 5), _input(2, 4, 3, 3)), "Expected 3D"),
+        (lambda: ops.conv_transpose2d(X, _input(4, 2, 3, 3), output_padding=2), "output padding must be smaller"),
+        (lambda: ops.col2im(_input(1, 8, 5), (4, 4), 2), "expected columns"),
     ],
 )
 def test_errors_are_as_torch(call: Callable[[], Any], message: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.ir.graph import graph_input
-from flambeau.ops import create
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, check_random, operators_of
 
@@ -93,9 +93,9 @@ def test_every_operator_is_tested() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: create.multinomial(x, 4), "cannot sample"),
-        (lambda x: create.bernoulli_(x, 1.5), r"p to be in \[0, 1\]"),
-        (lambda x: create.tril(create.arange.inline((0, 1, 3, dtypes.int64))), "at least 2 dimensions"),
+        (lambda x: ops.multinomial(x, 4), "cannot sample"),
+        (lambda x: ops.bernoulli_(x, 1.5), r"p to be in \[0, 1\]"),
+        (lambda x: ops.tril(ops.arange.inline((0, 1, 3, dtypes.int64))), "at least 2 dimensions"),
     ],
 )
 def test_errors_are_as_torch(call: Callable[[Any], Any], message: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.ir.graph import graph_input
-from flambeau.ops import indexing
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of
 
@@ -163,15 +163,15 @@ X, LINE = _input(2, 3), _input(2, kind=dtypes.int64)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: indexing.gather(X, 0, LINE), RuntimeError, "same number of dimensions"),
-        (lambda: indexing.gather(X, 0, X), IndexError, "int32/int64"),
-        (lambda: indexing.gather(X, 0, _input(1, 5, kind=dtypes.int64)), RuntimeError, "Size does not match"),
-        (lambda: indexing.index(X, [LINE, LINE, LINE]), IndexError, "too many indices"),
-        (lambda: indexing.index(X, [LINE, _input(5, kind=dtypes.int64)]), IndexError, "could not be broadcast together"),
-        (lambda: indexing.index_put(X, [LINE], _input(2)), RuntimeError, "cannot be broadcast to indexing result"),
-        (lambda: indexing.index_put(X, [LINE], _input(3, kind=dtypes.float64)), RuntimeError, "dtypes match"),
-        (lambda: indexing.scatter_reduce(X, 0, _input(1, 3, kind=dtypes.int64), X, "median"), RuntimeError, "one of sum"),
-        (lambda: indexing.index_select(X, 0, _input(1, 1, kind=dtypes.int64)), IndexError, "vector"),
+        (lambda: ops.gather(X, 0, LINE), RuntimeError, "same number of dimensions"),
+        (lambda: ops.gather(X, 0, X), IndexError, "int32/int64"),
+        (lambda: ops.gather(X, 0, _input(1, 5, kind=dtypes.int64)), RuntimeError, "Size does not match"),
+        (lambda: ops.index(X, [LINE, LINE, LINE]), IndexError, "too many indices"),
+        (lambda: ops.index(X, [LINE, _input(5, kind=dtypes.int64)]), IndexError, "could not be broadcast together"),
+        (lambda: ops.index_put(X, [LINE], _input(2)), RuntimeError, "cannot be broadcast to indexing result"),
+        (lambda: ops.index_put(X, [LINE], _input(3, kind=dtypes.float64)), RuntimeError, "dtypes match"),
+        (lambda: ops.scatter_reduce(X, 0, _input(1, 3, kind=dtypes.int64), X, "median"), RuntimeError, "one of sum"),
+        (lambda: ops.index_select(X, 0, _input(1, 1, kind=dtypes.int64)), IndexError, "vector"),
     ],
 )
 def test_errors_are_as_torch(call: Callable[[], Any], error: type[Exception], message: str) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import graph_input
-from flambeau.ops import join
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of
 
@@ -46,7 +46,7 @@ def test_every_join_is_tested() -> None:
 
 def test_cat_promotes_like_arithmetic() -> None:
     half, integer = (graph_input("x", Aval((2,), d)) for d in (dtypes.float16, dtypes.int64))
-    assert join.cat([integer, half]).dtype is dtypes.float16
+    assert ops.cat([integer, half]).dtype is dtypes.float16
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_cat_promotes_like_arithmetic() -> None:
 )
 def test_cat_names_what_does_not_fit(shapes: list[tuple[int, ...]], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
-        join.cat([graph_input("x", Aval(s, dtypes.float32)) for s in shapes])
+        ops.cat([graph_input("x", Aval(s, dtypes.float32)) for s in shapes])

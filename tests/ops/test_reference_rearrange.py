@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import graph_input
-from flambeau.ops import rearrange
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of
 
@@ -100,12 +100,12 @@ X = graph_input("x", Aval((2, 3), dtypes.float32))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rearrange.repeat(X, (2,)), "can not be smaller"),
-        (lambda: rearrange.roll(X, (1, 2), (0,)), "must align"),
-        (lambda: rearrange.pad(X, (1,)), "divisible by 2"),
-        (lambda: rearrange.pad(X, (3, 0), "reflect"), "less than the corresponding input dimension"),
-        (lambda: rearrange.pad(X, (4, 0), "circular"), "more than once"),
-        (lambda: rearrange.rot90(X, 1, (0, 0)), "to be different"),
+        (lambda: ops.repeat(X, (2,)), "can not be smaller"),
+        (lambda: ops.roll(X, (1, 2), (0,)), "must align"),
+        (lambda: ops.pad(X, (1,)), "divisible by 2"),
+        (lambda: ops.pad(X, (3, 0), "reflect"), "less than the corresponding input dimension"),
+        (lambda: ops.pad(X, (4, 0), "circular"), "more than once"),
+        (lambda: ops.rot90(X, 1, (0, 0)), "to be different"),
     ],
 )
 def test_errors_are_as_torch(call: Callable[[], Any], message: str) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import graph_input
-from flambeau.ops import sorting
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of
 
@@ -83,9 +83,9 @@ def test_every_operator_is_tested() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: sorting.topk(x, 4), RuntimeError, "k out of range"),
-        (lambda x: sorting.kthvalue(x, 0), RuntimeError, "k out of range for dimension 1"),
-        (lambda x: sorting.sort(x, 2), IndexError, "Dimension out of range"),
+        (lambda x: ops.topk(x, 4), RuntimeError, "k out of range"),
+        (lambda x: ops.kthvalue(x, 0), RuntimeError, "k out of range for dimension 1"),
+        (lambda x: ops.sort(x, 2), IndexError, "Dimension out of range"),
     ],
 )
 def test_errors_are_as_torch(call: Callable[[Any], Any], error: type[Exception], message: str) -> None:

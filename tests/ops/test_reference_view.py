@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import graph_input
-from flambeau.ops import view
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import check_against, check_gradient, operators_of, samples_of, trace
 
@@ -124,21 +124,21 @@ X = graph_input("x", Aval((2, 3), dtypes.float32))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: view.transpose(X, 0, 2), IndexError, "Dimension out of range"),
-        (lambda: view.permute(X, (0,)), RuntimeError, "number of dimensions"),
-        (lambda: view.permute(X, (0, 0)), RuntimeError, "duplicate dims"),
-        (lambda: view.view(X, (4, 2)), RuntimeError, "invalid for input of size 6"),
-        (lambda: view.view(X, (-1, -1)), RuntimeError, "only one dimension can be inferred"),
-        (lambda: view.reshape(X, (-1, 4)), RuntimeError, "invalid for input of size 6"),
-        (lambda: view.expand(X, (2, 4)), RuntimeError, "must match the existing size"),
-        (lambda: view.expand(X, (3,)), RuntimeError, "must be greater or equal"),
-        (lambda: view.select(X, 1, 3), IndexError, "index 3 out of range"),
-        (lambda: view.narrow(X, 0, 1, 2), RuntimeError, "exceeds dimension size"),
-        (lambda: view.slice_(X, 0, 0, 1, 0), ValueError, "greater than zero"),
-        (lambda: view.unfold(X, 0, 3, 1), RuntimeError, "maximum size"),
-        (lambda: view.as_strided(X, (3, 3), (3, 1)), RuntimeError, "out of bounds"),
-        (lambda: view.split_with_sizes(X, (1, 2), 0), RuntimeError, "sum exactly"),
-        (lambda: view.diagonal(X, 0, 1, -1), RuntimeError, "identical"),
+        (lambda: ops.transpose(X, 0, 2), IndexError, "Dimension out of range"),
+        (lambda: ops.permute(X, (0,)), RuntimeError, "number of dimensions"),
+        (lambda: ops.permute(X, (0, 0)), RuntimeError, "duplicate dims"),
+        (lambda: ops.view(X, (4, 2)), RuntimeError, "invalid for input of size 6"),
+        (lambda: ops.view(X, (-1, -1)), RuntimeError, "only one dimension can be inferred"),
+        (lambda: ops.reshape(X, (-1, 4)), RuntimeError, "invalid for input of size 6"),
+        (lambda: ops.expand(X, (2, 4)), RuntimeError, "must match the existing size"),
+        (lambda: ops.expand(X, (3,)), RuntimeError, "must be greater or equal"),
+        (lambda: ops.select(X, 1, 3), IndexError, "index 3 out of range"),
+        (lambda: ops.narrow(X, 0, 1, 2), RuntimeError, "exceeds dimension size"),
+        (lambda: ops.slice_(X, 0, 0, 1, 0), ValueError, "greater than zero"),
+        (lambda: ops.unfold(X, 0, 3, 1), RuntimeError, "maximum size"),
+        (lambda: ops.as_strided(X, (3, 3), (3, 1)), RuntimeError, "out of bounds"),
+        (lambda: ops.split_with_sizes(X, (1, 2), 0), RuntimeError, "sum exactly"),
+        (lambda: ops.diagonal(X, 0, 1, -1), RuntimeError, "identical"),
     ],
 )  # fmt: skip
 def test_errors_are_as_torch(call: Callable[[], Any], error: type[Exception], message: str) -> None:

@@ -1,0 +1,161 @@
+"""Images of another size: each element a weighted sum of the nearest ones, one axis after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flambeau import prims as p
+from flambeau.core import dtypes
+from flambeau.core.symbolic import Dim
+from flambeau.ir.node import Node
+from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.declare import Sizes, Value, op
+from flambeau.ops.indexing import axis_first, axis_restored, size_number
+from flambeau.ops.view import as_sizes
+
+CUBIC = -0.75  # the free coefficient of the cubic kernel
+Tap = tuple[Node, Node | None]  # where to read, int64 [target], and by which weight
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """One axis of n elements seen as ``target`` elements; ``scale``: source elements to a target one, if it is given."""
+
+    n: Dim
+    target: Dim
+    scale: float | None
+    align_corners: bool
+
+    def ratio(self, like: Node) -> Node:
+        """Source elements to a target one, in the type of ``like``."""
+        if self.align_corners:
+            if self.target == 1:
+                return p.number(0, like)
+            return p.div(_as_float(self.n - 1, like), _as_float(self.target - 1, like))
+        return p.number(self.scale, like) if self.scale is not None else p.div(_as_float(self.n, like), _as_float(self.target, like))
+
+    def places(self, kind: dtypes.dtype) -> Node:
+        return p.iota(shape=(self.target,), axis=0, dtype=kind)
+
+    def sources(self, kind: dtypes.dtype) -> Node:
+        """Where the middle of each target element lies among the source elements."""
+        place = self.places(kind)
+        if self.align_corners:
+            return p.mul(place, self.ratio(place))
+        half = p.number(0.5, place)
+        return p.sub(p.mul(p.add(place, half), self.ratio(place)), half)
+
+    def clamped(self, index: Node) -> Node:
+        """An index in int64, within the source."""
+        at = p.cast(index, to=dtypes.int64)
+        return p.maximum(p.minimum(at, size_number(self.n - 1, at)), p.number(0, at))
+
+
+def _as_float(size: Dim, like: Node) -> Node:
+    return p.cast(size_number(size, like), to=like.dtype)
+
+
+def _nearest(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
+    place = r.places(dtypes.float32)
+    return [(r.clamped(p.floor(p.mul(place, r.ratio(place)))), None)]
+
+
+def _nearest_exact(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
+    place = r.places(dtypes.float32)
+    return [(r.clamped(p.floor(p.mul(p.add(place, p.number(0.5, place)), r.ratio(place)))), None)]
+
+
+def _linear(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
+    source = r.sources(kind)
+    source = source if r.align_corners else p.maximum(source, p.number(0, source))
+    low = p.floor(source)
+    part = p.sub(source, low)
+    one = p.number(1, low)
+    return [(r.clamped(low), p.sub(one, part)), (r.clamped(p.add(low, one)), part)]
+
+
+def _polynomial(t: Node, *coefficients: float) -> Node:
+    out = p.number(coefficients[0], t)
+    for c in coefficients[1:]:
+        out = p.add(p.mul(out, t), p.number(c, t))
+    return out
+
+
+def _cubic(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
+    """Keys' cubic convolution (1981) over four neighbours."""
+    source = r.sources(kind)
+    low = p.floor(source)
+    t, a = p.sub(source, low), CUBIC
+    near = (a + 2, -(a + 3), 0.0, 1.0)  # at distances below 1
+    far = (a, -5 * a, 8 * a, -4 * a)  # at distances from 1 to 2
+    rest = p.sub(p.number(1, t), t)
+    weights = (
+        _polynomial(p.add(t, p.number(1, t)), *far), _polynomial(t, *near), _polynomial(rest, *near),
+        _polynomial(p.add(rest, p.number(1, t)), *far),
+    )  # fmt: skip
+    return [(r.clamped(p.add(low, p.number(i - 1, low))), w) for i, w in enumerate(weights)]
+
+
+KERNELS: dict[str, Callable[[Resampling, dtypes.dtype], list[Tap]]] = {
+    "nearest": _nearest, "nearest-exact": _nearest_exact, "linear": _linear, "bilinear": _linear, "trilinear": _linear, "bicubic": _cubic,
+}  # fmt: skip
+RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}
+
+
+def _repeated(x: Node, axis: int, times: Dim) -> Node:
+    """Each element ``times`` times: unlike a gather, its gradient is a sum."""
+    shape = x.shape
+    wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
+    spread = p.expand(p.reshape(x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :])), shape=wide)
+    return p.reshape(spread, shape=(*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+
+
+def _resampled(x: Node, axis: int, mode: str, target: Dim, scale: float | None, align_corners: bool) -> Node:
+    n = x.shape[axis]
+    if mode.startswith("nearest") and target % n == 0 and (scale is None or target == n):
+        return _repeated(x, axis, target // n)
+    rows = axis_first(x, axis)
+    total: Node | None = None
+    for index, weight in KERNELS[mode](Resampling(n, target, scale, align_corners), x.dtype):
+        part = p.take(rows, index)
+        if weight is not None:
+            part = p.mul(part, p.expand(p.reshape(weight, shape=(target, *(1,) * (part.rank - 1))), shape=part.shape))
+        total = part if total is None else p.add(total, part)
+    assert total is not None  # every kernel has a tap
+    return axis_restored(total, axis)
+
+
+def _resample_samples(m: SampleMaker) -> Calls:
+    image = m.float(2, 3, 4, 5)
+    out = [case(image, (8, 10)), case(image, (3, 7)), case(image, (6, 3), mode="nearest-exact")]
+    out.append(case(m.float(1, 2, 5), (8,), mode="linear"))
+    for mode in ("bilinear", "bicubic"):
+        out += [case(image, (7, 3), mode=mode), case(image, (6, 8), mode=mode, align_corners=True), case(image, (2, 1), mode=mode)]
+    out.append(case(image, (6, 7), mode="bilinear", scales=(0.6, 0.7)))
+    return [*out, case(m.float(1, 1, 2, 3, 2), (3, 2, 4), mode="trilinear")]
+
+
+@op(promote="same", samples=_resample_samples)
+def interpolate(
+    x: Value, size: Sizes, mode: str = "nearest", align_corners: bool = False, scales: tuple[float | None, ...] | None = None
+) -> Node:
+    """[b, c, *n] -> [b, c, *size] by the nearest element, linear or cubic interpolation.
+
+    ``align_corners`` maps the outer elements onto each other; ``scales`` gives the source elements to one of the result
+    for each axis (n / size unless given).
+    """
+    targets = as_sizes(size)
+    if mode not in KERNELS or x.rank != RANKS.get(mode, x.rank) or len(targets) != x.rank - 2:
+        raise NotImplementedError(
+            f"interpolate: input of {x.rank} dimensions, size {list(targets)} and mode {mode!r} do not go together; got modes "
+            f"{', '.join(KERNELS)} for {RANKS}"
+        )
+    if align_corners and mode.startswith("nearest"):
+        raise ValueError("interpolate: align_corners can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    if any(n <= 0 for n in (*x.shape[2:], *targets)):
+        raise RuntimeError(f"interpolate: input and output sizes should be greater than 0, but got {list(x.shape[2:])} and {list(targets)}")
+    for i in reversed(range(len(targets))):
+        if not (x.shape[2 + i] == targets[i] and scales is None):
+            x = _resampled(x, 2 + i, mode, targets[i], None if scales is None else scales[i], align_corners)
+    return x
