@@ -1,0 +1,73 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import ops
+from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of
+from flambeau.tensor import Tensor, empty_like
+from flambeau.tensor.grad_mode import no_grad
+
+__all__ = ["SGD"]
+
+
+class SGD(Optimizer):
+    """Steps against the gradient, optionally with momentum (Nesterov's with `nesterov`; Sutskever et al., 2013).
+
+    ``v = momentum * v + (1 - dampening) * (g + weight_decay * p); p -= lr * v``. `foreach` and `fused` have no effect.
+
+    >>> import flambeau as torch
+    >>> p = torch.nn.Parameter(torch.ones(1))
+    >>> p.grad = torch.ones(1)
+    >>> torch.optim.SGD([p], lr=0.25).step()
+    >>> p.item()
+    0.75
+    """
+
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float | Tensor = 0,
+        nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        check_rate(lr)
+        check_range("momentum value", momentum)
+        check_range("weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        check_settings("SGD", differentiable=differentiable, foreach=foreach, fused=fused)
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        })  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)):
+                group.setdefault(name, default)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; returns what `closure` gives."""
+        loss = loss_of(closure)
+        with no_grad():
+            for group in self.param_groups:
+                members = [parameter for parameter in group["params"] if parameter.grad is not None]
+                if group["momentum"] == 0:
+                    self._update(group, members, None)
+                    continue
+                started = [p for p in members if self.state[p].get("momentum_buffer") is not None]
+                new = [p for p in members if self.state[p].get("momentum_buffer") is None]
+                for parameter in new:
+                    self.state[parameter]["momentum_buffer"] = empty_like(parameter)
+                for part, first in ((started, False), (new, True)):
+                    self._update(group, part, [self.state[p]["momentum_buffer"] for p in part], first)
+        return loss
+
+    def _update(self, group: dict[str, Any], params: list[Any], buffers: list[Any] | None, first: bool = False) -> None:
+        if params:
+            ops.sgd_step(
+                params, [parameter.grad for parameter in params], buffers, group["lr"], group["weight_decay"], group["momentum"],
+                group["dampening"], group["nesterov"], group["maximize"], first,
+            )  # fmt: skip
