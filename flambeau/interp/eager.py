@@ -50,22 +50,25 @@ class RunPlan:
 
 def plan_function(
     function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], foldings: Sequence[Folding | None],
-    results: Sequence[Result], into: tuple[int | None, ...] = (), allow_views: bool = False,
+    results: Sequence[Result], into: tuple[int | None, ...] = (), views: str = "never",
 ) -> RunPlan:  # fmt: skip
     """Bind ``function`` for operands with these metas, each seen through its folding.
 
     ``sizes`` holds the function's size symbols. ``into`` gives for each output the operand whose memory it is written to.
-    With ``allow_views`` outputs that only rearrange operands share their memory.
+    ``views``: whether outputs that only rearrange operands share their memory: never, maybe, or only (no program is made then,
+    and the plan has neither views nor a program when strides cannot express them).
     """
     seen = [_seen(m, f) for m, f in zip(metas, foldings, strict=True)]
     layouts = tuple(layout_of(shape, strides) for shape, strides in seen)
     values = dict(sizes)
     into = into or (None,) * len(function.graph.outputs)
     outputs = _output_metas(function, values, results, metas, into)
-    if allow_views and all(not isinstance(r, TensorMeta) and r[0] is None for r in results):
-        views = _as_views(function, seen, values)
-        if views is not None:
-            return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(views, outputs, strict=True)], views)
+    if views != "never" and all(not isinstance(r, TensorMeta) and r[0] is None for r in results):
+        found = _as_views(function, seen, values)
+        if found is not None:
+            return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(found, outputs, strict=True)], found)
+        if views == "only":
+            return RunPlan(function, None, outputs)
     for position, ((_, strides), layout) in enumerate(zip(seen, layouts, strict=True)):
         values |= stride_sizes(position, strides, layout)
     specs = tuple(
@@ -159,7 +162,10 @@ def _python_error(name: str, error: KernelError) -> Exception:
 
 # -- operators ------------------------------------------------------------------------------------------
 class OperatorPrograms:
-    """The traces of operators, by everything except the sizes."""
+    """The traces of operators, by everything except the sizes.
+
+    Views to a given shape are traced for exactly their sizes: they run no kernel, so nothing is compiled for them.
+    """
 
     def __init__(self) -> None:
         self._variants: dict[Any, list[Traced]] = {}
@@ -170,8 +176,10 @@ class OperatorPrograms:
     ) -> tuple[Traced, dict[str, int]]:  # fmt: skip
         """The trace that holds for these operands (made now if there is none), with the values of its symbols."""
         seen = [_seen(m, folding) for m in metas]
-        classes = tuple((m.dtype, tuple(min(n, 2) for n in shape)) for m, (shape, _) in zip(metas, seen, strict=True))
-        key = (operator, template, classes, tuple(weak), tuple(numbers), tuple(min(n, 2) if n >= 0 else n for n in sizes), folding is not None, cast_to)
+        concrete = operator.kind in ("view", "reshape") and "sizes" in operator.roles
+        classes = tuple((m.dtype, shape if concrete else tuple(min(n, 2) for n in shape)) for m, (shape, _) in zip(metas, seen, strict=True))
+        size_classes = tuple(sizes) if concrete else tuple(min(n, 2) if n >= 0 else n for n in sizes)
+        key = (operator, template, tuple(map(type, template)), classes, tuple(weak), tuple(numbers), size_classes, folding is not None, cast_to)
         shapes = [shape for shape, _ in seen]
         variants = self._variants.setdefault(key, [])
         for traced in variants:
@@ -181,7 +189,7 @@ class OperatorPrograms:
                 return traced, values
         avals = [(shape, m.dtype, w) for shape, m, w in zip(shapes, metas, weak, strict=True)]
         shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
-        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated)
+        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated, concrete)
         counters["traces"] += 1
         variants.append(traced)
         values = traced.function.sizes(shapes) | {f"z{k}": n for k, n in enumerate(sizes)}

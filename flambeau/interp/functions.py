@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.derivative.partition import Partition, partition
 from flambeau.compile.program import Program
-from flambeau.core.symbolic import Dim, Expression, Predicate, compiled, evaluate, symbol, symbols_of
+from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compiled, evaluate, symbol, symbols_of
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
@@ -16,6 +16,7 @@ from flambeau.schedule.schedule import InputSpec, OutputSpec
 
 Ints = tuple[int, ...]
 Layout = tuple[int, ...] | None  # stride classes, None for row-major
+_Holds = Callable[[Mapping[str, int]], bool] | None
 
 
 class GraphFunction:
@@ -32,7 +33,7 @@ class GraphFunction:
         self.predicates = tuple(predicates)
         self.symbols = tuple(symbols_of(d for i in graph.inputs for d in i.shape))
         self._programs: dict[Any, Program] = {}
-        self._partitions: dict[Any, Derivative | None] = {}
+        self._derivatives: dict[Any, list[tuple[_Holds, Derivative | None]]] = {}
         self._holds = _predicate_function(self.predicates)
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
@@ -80,19 +81,23 @@ class GraphFunction:
     def output_shapes(self, sizes: Mapping[str, int]) -> list[Ints]:
         return [tuple(evaluate(d, sizes) for d in o.shape) for o in self.graph.outputs]
 
-    def derivative(self, wanted: tuple[bool, ...], present: tuple[bool, ...]) -> Derivative | None:
-        """Forward and backward functions for gradients of the marked tensors; None when no output depends on them."""
-        key = (wanted, present)
-        if key not in self._partitions:
-            self._partitions[key] = self._differentiate(wanted, present)
-        return self._partitions[key]
+    def derivative(self, wanted: tuple[bool, ...], present: tuple[bool, ...], sizes: Mapping[str, int]) -> Derivative | None:
+        """Forward and backward functions for gradients of the marked tensors; None when no output depends on them.
 
-    def _differentiate(self, wanted: tuple[bool, ...], present: tuple[bool, ...]) -> Derivative | None:
+        Differentiating compares sizes too, so there may be one for some sizes and another for others.
+        """
+        variants = self._derivatives.setdefault((wanted, present), [])
+        for holds, found in variants:
+            if holds is None or holds(sizes):
+                return found
         inputs = [n for n, w in zip(self.graph.inputs, wanted, strict=False) if w]
-        split = partition(self.graph, inputs, present)
-        if not any(split.given):
-            return None
-        return Derivative(self, split)
+        with SizeScope(sizes) as scope:
+            split = partition(self.graph, inputs, present)
+            derivative = Derivative(self, split) if any(split.given) else None
+        known = {(r, e) for r, e, _ in self.predicates}
+        new = [(r, e, truth) for (r, e), truth in scope.predicates.items() if (r, e) not in known]
+        variants.append((_predicate_function(new), derivative))
+        return derivative
 
 
 def stride_dims(position: int, layout: tuple[int, ...]) -> tuple[Dim, ...]:
@@ -118,7 +123,7 @@ def stride_sizes(position: int, strides: Ints, layout: Layout) -> dict[str, int]
     return {f"t{position}_{axis}": s for axis, (s, c) in enumerate(zip(strides, layout, strict=True)) if c == 2}
 
 
-def _predicate_function(predicates: Sequence[Predicate]) -> Callable[[Mapping[str, int]], bool] | None:
+def _predicate_function(predicates: Sequence[Predicate]) -> _Holds:
     if not predicates:
         return None
     names = tuple(symbols_of(e for _, e, _ in predicates))

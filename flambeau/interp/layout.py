@@ -87,6 +87,11 @@ def _step(node: Node, shape: Ints, strides: Ints) -> tuple[Ints, int] | None:
                 return None
             moved = sum(start * s for start, s in zip(attributes["starts"], strides, strict=True))
             return tuple(s * step for s, step in zip(strides, attributes["steps"], strict=True)), moved
+        case "window":
+            axis, step = attributes["axis"], attributes["step"]
+            return (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis] * attributes["dilation"]), 0
+        case "diagonal":
+            return (*strides[:-2], strides[-2] + strides[-1]), 0
         case "reshape":
             found = view_strides(shape, strides, node.shape)  # type: ignore[arg-type]
             return None if found is None else (found, 0)

@@ -68,16 +68,16 @@ class Traced:
 def trace_operator(
     operator: Operator, template: Template, avals: Sequence[tuple[tuple[int, ...], dtypes.dtype, bool]], numbers: Sequence[type],
     sizes: Sequence[int], shared: Sequence[tuple[int | str, ...]] | None = None,
-    cast_to: dtypes.dtype | None = None, mutated: Sequence[int] = (),
+    cast_to: dtypes.dtype | None = None, mutated: Sequence[int] = (), concrete: bool = False,
 ) -> Traced:  # fmt: skip
     """Trace ``operator`` for tensors of the given (shape, dtype, weak); sizes of 2 and more become symbols.
 
     ``shared`` names the symbol of each axis instead (equal names are equal sizes). Comparisons of sizes are answered
     with the sizes at hand; two sizes found equal become one symbol, so the body is traced again until nothing new is found equal.
     ``cast_to`` is the type that results are converted to (in-place operators and ``out=``); the first results are converted to
-    the types of the tensors ``mutated``, which they will be written into.
+    the types of the tensors ``mutated``, which they will be written into. ``concrete``: no size becomes a symbol.
     """
-    names, hints = _symbols(avals, sizes, shared)
+    names, hints = _symbols(avals, sizes, shared) if not concrete else ({**{i: list(a[0]) for i, a in enumerate(avals)}, "sizes": list(sizes)}, {})
     equalities: dict[tuple[str, Expression], bool] = {}
     while True:
         scope = SizeScope(hints)

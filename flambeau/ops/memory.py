@@ -1,4 +1,4 @@
-"""Operators behind copy_, fill_ and clone."""
+"""The operator behind copy_ and fill_."""
 
 from __future__ import annotations
 
@@ -12,3 +12,4 @@ from flambeau.ops.samples import unary
 def assign(x: Value, source: Value) -> Node:
     """``source`` in the shape and type of ``x``: what ``x.copy_(source)`` writes."""
     return p.copy(source) if source.dtype is x.dtype else p.cast(source, to=x.dtype)
+

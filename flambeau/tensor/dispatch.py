@@ -140,19 +140,19 @@ class CallPlan:
 
 def make_plan(
     function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
-    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), allow_views: bool = False,
+    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
 ) -> CallPlan:  # fmt: skip
     """Plan a function; when gradients are wanted, its forward part that also gives the values to save."""
     count = len(function.graph.outputs)
     derivative = None
     if any(wanted):
         present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
-        derivative = function.derivative(wanted, present)
+        derivative = function.derivative(wanted, present, sizes)
     if derivative is not None and derivative.split.extra:
         function = derivative.forward
         results = [*results, *[(None, None)] * len(derivative.split.extra)]
         into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
-    run = plan_function(function, metas, sizes, foldings, results, into, allow_views)
+    run = plan_function(function, metas, sizes, foldings, results, into, views)
     return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {})
 
 
@@ -199,7 +199,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         )
     return make_plan(
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
-        targets if any(t is not None for t in targets) else (), allow_views=operator.kind in ("view", "reshape"),
+        targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
 
 
@@ -226,6 +226,8 @@ def run_call(call: Call) -> Any:
             f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size {list(call.tensors[0].meta.shape)} and stride "
             f"{list(call.tensors[0].meta.strides)} (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
+    if operator.kind == "reshape" and plan.run.views is None:
+        return run_call(Call(operator, call.template, [call.tensors[0].clone_contiguous(), *call.tensors[1:]], call.numbers, call.sizes))
     if operator.mutates:
         _forbid_overwriting(operator, plan, call)
     results = execute(plan, call.tensors, call.numbers)
@@ -360,7 +362,7 @@ class OperatorEntry(Entry):
         """The derivative for just the cotangents that came back, if what was saved is enough for it."""
         full = self.plan.derivative
         assert full is not None
-        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents))
+        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents), self.plan.sizes)
         if narrow is None or narrow.given != full.given:
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}
@@ -398,7 +400,7 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
         inputs = [(f, m) for f, m, w in zip(plan.foldings, plan.metas, plan.wanted, strict=True) if w]
         results: list[Result] = [(f, m.shape) for (f, m), given in zip(inputs, derivative.given, strict=True) if given]
         found = plan.backward[key] = make_plan(
-            derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, allow_views=True
+            derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, views="maybe"
         )
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
