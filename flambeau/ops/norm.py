@@ -86,7 +86,7 @@ def layer_norm(
 
 def _layer_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
     x, normalized_shape, weight, bias, eps = arguments
-    axes = _last_axes("layer_norm", x, normalized_shape)
+    axes = tuple(range(x.rank - len(normalized_shape), x.rank))
     normal, scale, _, _ = _standardized(x, axes, eps)
     weighted = _scaled(g[0], weight, axes)
     for_weight = _summed_to(p.mul(g[0], normal), axes, weight)
@@ -112,7 +112,7 @@ def rms_norm(x: Value, normalized_shape: Sizes, weight: Value | None = None, eps
 
 def _rms_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
     x, normalized_shape, weight, eps = arguments
-    axes = _last_axes("rms_norm", x, normalized_shape)
+    axes = tuple(range(x.rank - len(normalized_shape), x.rank))
     normal, scale = _root_mean_square(x, axes, eps)
     weighted = _scaled(g[0], weight, axes)
     slope = restored(mean_along(p.mul(weighted, normal), axes), axes, x.shape)
