@@ -19,7 +19,7 @@ from flambeau.ir.node import Node
 
 Coordinates = tuple[Dim, ...]
 
-VIEWS = frozenset(("expand", "reshape", "permute", "slice", "pad", "cat", "as_strided"))
+VIEWS = frozenset(("expand", "reshape", "permute", "slice", "pad", "cat", "as_strided", "window", "diagonal"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,20 @@ def _as_strided(node: Node, at: Coordinates) -> list[Read]:
     return [Read(0, (index,), exact=False)]
 
 
+def _window(node: Node, at: Coordinates) -> list[Read]:
+    a = node.attributes
+    axis: int = a["axis"]
+    inside = at[axis] * a["step"] + at[-1] * a["dilation"]
+    return [Read(0, (*at[:axis], inside, *at[axis + 1 : -1]), exact=False)]
+
+
+def _diagonal(node: Node, at: Coordinates) -> list[Read]:
+    return [Read(0, (*at, at[-1]), exact=False)]
+
+
 _MAPS = {
     "expand": _expand, "reshape": _reshape, "permute": _permute, "slice": _slice, "pad": _pad, "cat": _cat, "as_strided": _as_strided,
+    "window": _window, "diagonal": _diagonal,
 }  # fmt: skip
 
 
