@@ -87,6 +87,38 @@ class Generator:
         """The seed that the stream was started with."""
         return self._seed
 
+    def words(self, count: int) -> list[int]:
+        """The next words of 32 bits; for a few of them, kernels are for many."""
+        state = self._state
+        out: list[int] = []
+        for _ in range(count):
+            if state.position >= WORDS:
+                self._twist()
+            word = state.words[state.position]
+            state.position += 1
+            word ^= word >> 11
+            word ^= word << 7 & 0x9D2C5680
+            word ^= word << 15 & 0xEFC60000
+            out.append(word ^ word >> 18)
+        return out
+
+    def seed_for_another(self) -> int:
+        """A seed of 63 bits from two words, as PyTorch's ``random_()`` of one int64 gives it."""
+        first, second = self.words(2)
+        return (first << 32 | second) & (1 << 63) - 1
+
+    def _twist(self) -> None:
+        """The next 624 words (Matsumoto and Nishimura, 1998)."""
+        old = list(self._state.words[:WORDS])
+        new: list[int] = []
+        for index, word in enumerate(old):
+            following = old[index + 1] if index + 1 < WORDS else new[0]
+            joined = word & 0x80000000 | following & 0x7FFFFFFF
+            far = old[index + 397] if index + 397 < WORDS else new[index + 397 - WORDS]
+            new.append(far ^ joined >> 1 ^ (0x9908B0DF if joined & 1 else 0))
+        self._state.words[:WORDS] = new
+        self._state.position = 0
+
     def state_bytes(self) -> bytes:
         """The state as the 5,056 bytes in which PyTorch keeps it."""
         state = self._state

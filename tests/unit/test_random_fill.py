@@ -141,3 +141,13 @@ def test_bad_arguments_are_refused() -> None:
         Generator("cuda")
     with pytest.raises(NotImplementedError, match="float16"):
         random_fill("uniform", dtypes.float16, 512, frozenset())
+
+
+def test_single_words_and_seeds_come_from_the_same_stream() -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    generator, stream = Generator().manual_seed(seed), Stream(seed)
+    for count in (1, 700, 3):
+        np.testing.assert_array_equal(generator.words(count), stream.words(count), str(seed))
+        np.testing.assert_array_equal(draw(generator, "word", dtypes.int64, count), stream.words(count), str(seed))
+    first, second = (int(word) for word in stream.words(2))
+    assert generator.seed_for_another() == (first << 32 | second) % 2**63
