@@ -60,6 +60,11 @@ def symbol(name: str, lower: int = 2) -> Expression:
     return _atom("symbol", name, lower, None)
 
 
+def symbol_of(atom: Atom) -> Dim:
+    """An atom as an expression."""
+    return _make({(atom,): 1})
+
+
 def axis(name: str, size: Dim) -> Expression:
     """A loop variable: 0 <= axis < size."""
     return _atom("axis", name, 0, size - 1)

@@ -10,7 +10,7 @@ from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, l
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
-from flambeau.schedule.grouping import Group
+from flambeau.schedule.grouping import Group, core_axes
 from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
 
 
@@ -111,21 +111,10 @@ class KernelBuilder:
         """Exactly (batch, row, column), whatever the axes of the group were."""
         core = self.group.core
         assert core is not None
-        at, shape = self.group.members[core], core.shape
-        batch_shape = shape[:-2]
-        names = {"b": product(batch_shape), "m": shape[-2], "n": shape[-1]}
-        replaced: dict[str, Dim] = {}
-        batch = axis("b", names["b"]) if not is_constant(names["b"], 1) else 0
-        running: Dim = 1
-        for coordinate, size in zip(reversed(at[:-2]), reversed(batch_shape), strict=True):
-            if not is_constant(coordinate, 0):
-                part = batch // running
-                replaced[str(coordinate)] = part if is_constant(running * size - names["b"], 0) else part % size
-            running = running * size
-        for coordinate, name in zip(at[-2:], ("m", "n"), strict=True):
-            if not is_constant(coordinate, 0):
-                replaced[str(coordinate)] = axis(name, names[name])
-        return list(names.items()), [], replaced, "n"
+        replaced = core_axes(core, self.group.members[core], dict(self.group.axes))
+        assert replaced is not None, "checked when the product joined"
+        batch, rows, columns = product(core.shape[:-2]), *core.shape[-2:]
+        return [("b", batch), ("m", rows), ("n", columns)], [], replaced, "n"
 
     # -- naming -----------------------------------------------------------------------------------------
     def _finish(self, lowerer: Lowerer, stores: list[k.Store], outer: Axes, inner: Axes, vector: str) -> BuiltKernel:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from flambeau.core.symbolic import (
-    Atom,
     Dim,
     Expression,
     atoms_of,
@@ -26,7 +25,7 @@ from flambeau.core.symbolic import (
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, toposort
 from flambeau.schedule.costs import is_cheap, pointwise_cost
-from flambeau.schedule.views import VIEWS, Coordinates, reads_of, refine
+from flambeau.schedule.views import Coordinates, reads_of, refine, split_axis
 
 MAX_MEMBERS = 400
 TEMPLATE_FAMILIES = ("row", "random")
@@ -193,8 +192,9 @@ class _Fuser:
         return self._join_pointwise(node, group, at, rest)
 
     def _join_core(self, node: Node, group: Group, at: Coordinates, rest: tuple[str, ...]) -> bool:
-        plain = all(is_constant(i, 0) or _is_axis(i) for i in at)
-        if group.kind != "loop" or group.core is not None or group.inner or rest or not plain or not is_float(node):
+        if group.kind != "loop" or group.core is not None or group.inner or rest or not is_float(node):
+            return False
+        if core_axes(node, at, dict(group.axes)) is None:
             return False
         group.kind = "matmul"
         group.core = node
@@ -395,11 +395,16 @@ def _axis_names(at: Coordinates) -> set[str]:
     return names
 
 
-def _is_axis(index: Dim) -> bool:
-    if not isinstance(index, Expression) or len(index.terms) != 1:
-        return False
-    monomial, coefficient = index.terms[0]
-    return coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Atom) and monomial[0].kind == "axis"
+def core_axes(node: Node, at: Coordinates, sizes: dict[str, Dim]) -> dict[str, Dim] | None:
+    """The group's axes in terms of a product's own (b, m, n), when each of the latter is a mix of some of the former."""
+    batch = linear_index(at[:-2], contiguous_strides(node.shape[:-2]))
+    replaced: dict[str, Dim] = {}
+    for index, name, size in zip((batch, *at[-2:]), "bmn", (product(node.shape[:-2]), *node.shape[-2:]), strict=True):
+        digits = split_axis(index, sizes, axis(name, size) if not is_constant(size, 1) else 0)
+        if digits is None or not digits.keys().isdisjoint(replaced):
+            return None
+        replaced |= digits
+    return replaced
 
 
 def _covers(node: Node, used: set[str], group: Group) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flambeau.core.symbolic import (
@@ -14,6 +15,8 @@ from flambeau.core.symbolic import (
     is_constant,
     linear_index,
     modulo,
+    product,
+    symbol_of,
 )
 from flambeau.ir.node import Node
 
@@ -161,3 +164,30 @@ def refine(shape: Coordinates, other: Coordinates) -> Coordinates | None:
         else:
             return None
     return tuple(reversed(out)) if not left and not right else None
+
+
+def split_axis(index: Dim, sizes: Mapping[str, Dim], whole: Dim) -> dict[str, Dim] | None:
+    """The axes that ``index`` is made of, in terms of ``whole``, the axis that takes all its values in order.
+
+    ``i*40 + j`` with j < 40 gives ``{i: whole // 40, j: whole % 40}``; None when the index is no such mix of digits.
+    """
+    if isinstance(index, int):
+        return {} if index == 0 else None
+    digits: list[tuple[str, Dim]] = []
+    for monomial, coefficient in index.terms:
+        axes = [a for a in monomial if a.kind == "axis"]
+        if len(axes) != 1 or axes[0].name not in sizes:
+            return None
+        (found,) = axes
+        digits.append((found.name, product([coefficient, *(symbol_of(a) for a in monomial if a is not found)])))
+    out: dict[str, Dim] = {}
+    running: Dim = 1
+    while digits:
+        position = next((i for i, (_, c) in enumerate(digits) if is_constant(c - running, 0)), None)
+        if position is None:
+            return None
+        name, _ = digits.pop(position)
+        part = floor_divide(whole, running)
+        out[name] = modulo(part, sizes[name]) if digits else part
+        running = running * sizes[name]
+    return out
