@@ -13,7 +13,7 @@ from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store
 from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
-from flambeau.core.symbolic import Dim, is_nonnegative
+from flambeau.core.symbolic import Dim, axis, is_nonnegative, product, substitute
 from flambeau.ir.kernel import KernelAxis, Store
 from flambeau.ir.node import Node
 
@@ -23,6 +23,8 @@ Stretch = Callable[[Carried, Callable[[Carried], Carried]], Carried]
 
 # After so many steps of a float sum a new partial sum begins, so that rounding errors stay small in long sums.
 STRETCH = 256
+# Bytes of the longest row that is asked for ahead of its turn.
+LONGEST_PREFETCH = 1 << 18
 
 
 class LoopEmitter:
@@ -277,9 +279,29 @@ class LoopEmitter:
                 kept = self.x.memory.load_vector(self.scratch(node, phase, copy), node.dtype, self.x.mask)
                 self.x.preset(node, copy, kept)
             self.x.evaluate(order, copy)
+            for node in self.plan.prefetched.get(phase, ()):
+                self.prefetch_next(node, copy, phase)
             for node in phase.keeps:
                 value = self.x.lanes(node, copy)
                 self.x.memory.store_vector(self.scratch(node, phase, copy), node.dtype, value, self.x.mask)
+
+    def prefetch_next(self, node: Node, copy: int, phase: Phase) -> None:
+        """Ask for what a load will read at the next outer point, while this one still computes."""
+        e, x, outer = self.e, self.x, self.plan.parallel[-1]
+        index, kind = node.attributes["index"], memory_kind(node.dtype)
+        if not x.indexing.is_contiguous(index):
+            return
+        pointer = x.memory.address(node.attributes["buffer"], index, kind, copy)
+        further = substitute(index, {outer.name: axis(outer.name, outer.size) + 1}) - index
+        count = product(a.size for a in phase.axes)
+
+        def distance() -> Value:
+            # A long row is gone from the cache before its turn comes.
+            fits = e.compare("slt", self.index(count), e.const(LONGEST_PREFETCH // node.dtype.itemsize, "i64"))
+            return e.select(fits, x.indexing.scalar(further), self.zero())
+
+        depth = x.indexing.depth(further, 0)
+        x.memory.prefetch(e.offset(pointer, self.nest.keep(("distance", further, count), depth, distance), kind))
 
     def scratch(self, node: Node, phase: Phase, copy: int) -> Value:
         """Where a kept value lies for the current point of the inner loops."""

@@ -59,6 +59,11 @@ class Memory:
     def to_memory(self, value: Value, element: dtype) -> Value:
         return self.e.convert("zext", value, "i8") if element is dtypes.bool_ else value
 
+    def prefetch(self, pointer: Value) -> None:
+        """Ask for a line that will be read soon; the address need not exist."""
+        self.e.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
+        self.e.emit(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 3, i32 1)")
+
     # -- reads ------------------------------------------------------------------------------------------------
     def load_one(self, buffer: int, index: Dim, element: dtype, valid: Value | None) -> Value:
         """One element; zero where ``valid`` is false."""

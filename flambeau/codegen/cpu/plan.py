@@ -9,7 +9,7 @@ from flambeau.codegen.cpu.accumulate import partial_sums
 from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
 from flambeau.codegen.cpu.tiles import Tiling, plan_tiling, scratch_bytes
 from flambeau.core.symbolic import Dim, axis, ceil_divide, minimum, product
-from flambeau.ir.kernel import ARGREDUCE, LOAD, REDUCE, Kernel
+from flambeau.ir.kernel import ARGREDUCE, LOAD, REDUCE, Kernel, axes_in, loaded_nodes
 from flambeau.ir.node import Node
 
 # Elements of a pointwise block: enough to make the block's own cost small, few enough for many chunks.
@@ -36,6 +36,7 @@ class KernelPlan:
         self.tiling = self.choose_tiling()
         self.copies = self.outer_copies() if self.lanes_outside and self.tiling is None else 1
         self.block = self.choose_block()
+        self.prefetched = self.choose_prefetches()
         self._places: dict[Phase, Dim] = {}
         self.scratch, self.scratch_bytes = self.place_scratch()
 
@@ -124,6 +125,17 @@ class KernelPlan:
                 place = place * inner.size + axis(inner.name, inner.size)
             place = self._places[phase] = place * (self.copies * self.width) if self.lanes_outside else place
         return place
+
+    def choose_prefetches(self) -> dict[Phase, list[Node]]:
+        """Loads of the first phase along a row that the second phase asks for ahead, for the next outer point."""
+        if len(self.phases) < 2 or self.lanes_outside or not self.parallel:
+            return {}
+        first, second = self.phases[:2]
+        if first.axes != second.axes or first.axes[-1].name != self.kernel.vector:
+            return {}
+        both = {self.kernel.vector, self.parallel[-1].name}
+        loads = [n for n in needed(first.roots) if n.op is LOAD and not loaded_nodes(n.attributes["index"])]
+        return {second: [n for n in loads if both <= axes_in(n.attributes["index"])]}
 
     # -- cost -----------------------------------------------------------------------------------------------------
     @cached_property
