@@ -28,8 +28,21 @@ class ValuesIndices(NamedTuple):
 
 # -- helpers for bodies ---------------------------------------------------------------------------------
 def reduced(x: Node, kind: str, axes: tuple[int, ...]) -> Node:
-    """x combined along ``axes`` (none: x itself); the axes are dropped."""
-    return p.reduce(x, kind=kind, axes=axes) if axes else x
+    """x combined along ``axes``, which are dropped; one element alone is its own sum, product or extreme."""
+    several = tuple(a for a in axes if not x.shape[a] == 1)
+    out = p.reduce(x, kind=kind, axes=several) if several else x
+    return out if several == axes else p.reshape(out, shape=_dropped(x.shape, axes))
+
+
+def position_along(x: Node, kind: str, axis: int) -> Node:
+    """The first position of the max or min along ``axis``, which is dropped."""
+    if x.shape[axis] == 1:
+        return p.constant(0, _dropped(x.shape, (axis,)), dtypes.int64)
+    return p.argreduce(x, kind=kind, axis=axis)
+
+
+def _dropped(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[Dim, ...]:
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
 def restored(x: Node, axes: tuple[int, ...], shape: tuple[Dim, ...]) -> Node:
@@ -191,7 +204,7 @@ def _argument_extreme(operator: str, x: Node, kind: str, dim: int | None, keepdi
     _require_elements(operator, x, axes, dim)
     if not axes:
         return p.constant(0, (), dtypes.int64)
-    out = p.argreduce(_flat(x), kind=kind, axis=0) if dim is None else p.argreduce(x, kind=kind, axis=axes[0])
+    out = position_along(_flat(x), kind, 0) if dim is None else position_along(x, kind, axes[0])
     return kept(out, axes, x.shape, keepdim)
 
 
@@ -235,10 +248,6 @@ def _selected(x: Node, indices: Node, axes: tuple[int, ...], keepdim: bool) -> V
     return ValuesIndices(*(kept(v, axes, x.shape, keepdim) for v in (values, indices)))
 
 
-def _dropped(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[Dim, ...]:
-    return tuple(d for i, d in enumerate(shape) if i not in axes)
-
-
 @op("general", promote="arithmetic", samples=s.optional_dim)
 def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Node | ValuesIndices:
     """The lower of the middle elements of all, or along ``dim`` with its position; NaN if there is one."""
@@ -259,8 +268,8 @@ def _middle_position(x: Node, axis: int) -> Node:
     if not x.dtype.is_floating_point:
         return middle
     absent = p.isnan(x)
-    first = p.argreduce(p.cast(absent, to=dtypes.uint8), kind="max", axis=axis)
-    return p.where(p.reduce(absent, kind="any", axes=(axis,)), first, middle)
+    first = position_along(p.cast(absent, to=dtypes.uint8), "max", axis)
+    return p.where(reduced(absent, "any", (axis,)), first, middle)
 
 
 def take_along(x: Node, index: Node, axis: int) -> Node:

@@ -289,6 +289,8 @@ def reduction(make: SampleMaker) -> Iterator[Call]:
     yield (make.float(3, 4, 5), (0, -1)), {}
     yield (make.float(3, 4, 5), (1, 2)), {"keepdim": True}
     yield (make.float(67),), {}
+    yield (make.float(1, 6), 0), {}
+    yield (make.float(1),), {}
     yield (make.float(),), {}
     yield (make.float(), 0), {}
     yield (make.float(0, 3), 1), {}
@@ -309,6 +311,7 @@ def optional_dim(make: SampleMaker) -> Iterator[Call]:
     yield (make.float(5, 8), 1), {}
     yield (make.float(3, 4, 5), 1, True), {}
     yield (make.float(6, 3), 0), {}
+    yield (make.float(3, 1), 1), {}
     yield (make.float(),), {}
     yield (make.float(), 0), {}
 
@@ -449,6 +452,7 @@ def nll_loss(make: SampleMaker) -> Iterator[Call]:
         yield (make.float(6, 5), _class_indices(make, 6, classes=5)), {"reduction": reduction}
         yield (make.float(6, 5), np.array([0, 1, 2, 3, 4, 1]), make.float(5, low=0.2)), {"reduction": reduction, "ignore_index": 1}
     yield (make.float(5), _class_indices(make, classes=5)), {}
+    yield (make.float(1, 5), _class_indices(make, 1, classes=5)), {}
     yield (make.float(2, 4, 3), _class_indices(make, 2, 3, classes=4), make.float(4, low=0.2)), {}
 
 
