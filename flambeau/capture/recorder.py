@@ -110,6 +110,7 @@ class Recorder:
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
         self.guards: list[tuple[Callable[[], Any], Any]] = []
         self.modules: dict[int, Any] = {}
+        self._noted: set[int] = set()
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.on_value: Callable[[], None] | None = None
@@ -335,8 +336,10 @@ class Recorder:
         self.guards.append((read, read()))
 
     def note_module(self, module: Any) -> None:
-        """A Module is called: the trace depends on its structure."""
-        self.modules.setdefault(id(module), module)
+        """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
+        if id(module) not in self._noted:
+            self.modules[id(module)] = module
+            self._noted.update(map(id, module.modules()))
 
     def flush(self) -> None:
         """Somebody needs values now."""

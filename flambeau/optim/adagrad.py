@@ -7,7 +7,8 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.optim.optimizer import Optimizer, ParamsT, buckets, check_range, check_rate, check_settings, loss_of, new_step, share_steps
-from flambeau.tensor import Tensor, full_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import full_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["Adagrad"]
@@ -57,7 +58,7 @@ class Adagrad(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.param_groups:
+            for group in self.groups():
                 for bucket in buckets(self, group, self._start):
                     ops.adagrad_step(
                         bucket.params, bucket.grads, bucket.of("sum"), bucket.step, group["lr"], group["lr_decay"],

@@ -7,7 +7,8 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.optim.optimizer import Bucket, Optimizer, ParamsT, buckets, check_range, check_rate, check_settings, loss_of, share_steps
-from flambeau.tensor import Tensor, zeros_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["Adam"]
@@ -51,7 +52,7 @@ class Adam(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.param_groups:
+            for group in self.groups():
 
                 def start(parameter: Tensor, state: dict[str, Any], amsgrad: bool = group["amsgrad"]) -> None:
                     state["exp_avg"] = zeros_like(parameter)

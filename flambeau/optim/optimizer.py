@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from flambeau.core.context import context, outside_capture
 from flambeau.core.handles import RemovableHandle
-from flambeau.tensor import Tensor, zeros
+from flambeau.core.numbers import HostNumber
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros
 from flambeau.tensor.grad_mode import enable_grad, no_grad
 
 __all__ = ["Optimizer", "ParamsT", "StateDict", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
@@ -201,13 +204,15 @@ class Optimizer:
         """Forget the gradients of all parameters, or set them to zero in place."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
                 if set_to_none:
                     parameter.grad = None
-                else:
+                elif parameter.grad is not None:
                     parameter.grad = parameter.grad.detach().requires_grad_(False)
                     parameter.grad.zero_()
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The parameter groups as a step should read them, see `recorded`."""
+        return [recorded(self, group) for group in self.param_groups]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Override: one step; `closure` computes the loss anew, with gradients, and its result is returned."""
@@ -312,6 +317,27 @@ def new_step() -> Tensor:
     return zeros(())
 
 
+def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a group as a step should read them.
+
+    While a capture records, numbers are read again at every later call, and everything else is checked not to have changed.
+    """
+    capture = context.capture
+    if capture is None:
+        return group
+    settings = dict(group)
+    for name, value in group.items():
+        if isinstance(value, float):
+            settings[name] = HostNumber.of(lambda name=name: float(group[name]))
+            capture.guard(lambda name=name: group[name] == 0)  # steps are written differently for it
+        elif isinstance(value, tuple) and all(isinstance(v, float) for v in value):
+            settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
+        elif name != "params":
+            capture.guard(lambda name=name: group.get(name))
+    capture.guard(lambda: (id(optimizer.state), len(optimizer.param_groups), tuple(map(id, group["params"]))))
+    return settings
+
+
 def share_steps(optimizer: Optimizer) -> None:
     """Let parameters of one group with the same count share one tensor, so that one operation steps them all."""
     for group in optimizer.param_groups:
@@ -354,9 +380,10 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
             continue
         state = optimizer.state[parameter]
         if not state:
-            fresh = new_step() if fresh is None else fresh
-            state["step"] = fresh
-            start(parameter, state)
+            with outside_capture():
+                fresh = new_step() if fresh is None else fresh
+                state["step"] = fresh
+                start(parameter, state)
         step = state["step"]
         bucket = found.get(id(step))
         if bucket is None:
@@ -398,7 +425,7 @@ class PerParameterOptimizer(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.param_groups:
+            for group in self.groups():
                 for bucket in buckets(self, group, self._start):
                     count = float(bucket.step.add_(1))
                     for parameter, gradient, state in zip(bucket.params, bucket.grads, bucket.states, strict=True):

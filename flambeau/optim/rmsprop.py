@@ -7,7 +7,8 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.optim.optimizer import Optimizer, ParamsT, buckets, check_range, check_rate, check_settings, loss_of, share_steps
-from flambeau.tensor import Tensor, zeros_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["RMSprop"]
@@ -47,7 +48,7 @@ class RMSprop(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.param_groups:
+            for group in self.groups():
                 keys = ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * bool(group["centered"])
 
                 def start(parameter: Tensor, state: dict[str, Any], keys: list[str] = keys) -> None:

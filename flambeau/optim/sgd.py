@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.context import context, outside_capture
 from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of
-from flambeau.tensor import Tensor, empty_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["SGD"]
@@ -52,15 +54,18 @@ class SGD(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.param_groups:
+            for group in self.groups():
                 members = [parameter for parameter in group["params"] if parameter.grad is not None]
                 if group["momentum"] == 0:
                     self._update(group, members, None)
                     continue
                 started = [p for p in members if self.state[p].get("momentum_buffer") is not None]
                 new = [p for p in members if self.state[p].get("momentum_buffer") is None]
-                for parameter in new:
-                    self.state[parameter]["momentum_buffer"] = empty_like(parameter)
+                if context.capture is not None:  # first steps are written differently
+                    context.capture.guard(lambda members=members: sum("momentum_buffer" not in self.state[p] for p in members))
+                with outside_capture():
+                    for parameter in new:
+                        self.state[parameter]["momentum_buffer"] = empty_like(parameter)
                 for part, first in ((started, False), (new, True)):
                     self._update(group, part, [self.state[p]["momentum_buffer"] for p in part], first)
         return loss

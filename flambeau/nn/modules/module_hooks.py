@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from flambeau.core.context import context
 from flambeau.core.compile_hook import compile_function
 from flambeau.core.handles import RemovableHandle
 from flambeau.core.stamps import StampedDict, bump_module_stamp
@@ -148,6 +149,8 @@ class ModuleHooks:
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        if context.capture is not None:
+            context.capture.note_module(self)
         if not (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
             or global_forward_hooks or global_forward_pre_hooks or global_backward_hooks or global_backward_pre_hooks
