@@ -23,7 +23,7 @@ from flambeau.compile.kernel_cache import KernelText, get_kernel  # noqa: E402
 from flambeau.core import cpu, dtypes  # noqa: E402
 from flambeau.runtime.launch import TaskArray, run_tasks  # noqa: E402
 from flambeau.runtime.thread_pool import set_num_threads  # noqa: E402
-from flambeau.templates.matmul import MatmulSpec, matmul_kernel  # noqa: E402
+from flambeau.templates.matmul import MatmulSpec, matmul_kernel, vector_kernel  # noqa: E402
 
 PEAK_STEPS = 20_000
 PEAK_FLOPS = PEAK_STEPS * 24 * 16 * 2
@@ -98,11 +98,16 @@ def operand(batch: int, rows: int, columns: int, order: str, pitch: int) -> torc
 
 
 def ours(case: Case, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Callable[[], None]:
-    spec = MatmulSpec(dtypes.float32, dtypes.float32, case.a, case.b, cpu.vector_bits(), cpu.cpu_features())
-    kernel = matmul_kernel(spec)
+    a_layout, b_layout, m, n = case.a, case.b, case.m, case.n
+    if n == 1:
+        flipped = {"row": "col", "col": "row"}
+        a, b, c, m, n = b.transpose(1, 2), a.transpose(1, 2), c.transpose(1, 2), n, m
+        a_layout, b_layout = flipped[b_layout], flipped[a_layout]
+    spec = MatmulSpec(dtypes.float32, dtypes.float32, a_layout, b_layout, cpu.vector_bits(), cpu.cpu_features())
+    kernel = vector_kernel(spec) if m == 1 else matmul_kernel(spec)
     address = get_kernel(KernelText(kernel.text, kernel.name)).address
-    plan = kernel.plan(case.batch, case.m, case.n, case.k)
-    slots = [0, plan.grain, a.data_ptr(), b.data_ptr(), c.data_ptr(), case.batch, case.m, case.n, case.k]
+    plan = kernel.plan(case.batch, m, n, case.k)
+    slots = [0, plan.grain, a.data_ptr(), b.data_ptr(), c.data_ptr(), case.batch, m, n, case.k]
     tasks = TaskArray(plan.scratch_bytes)
     tasks.add(address, [*slots, *a.stride(), *b.stride(), *c.stride()[:2]], chunks=plan.chunks, wave=0)
     return lambda: run_tasks(tasks)
@@ -180,7 +185,8 @@ def measure(case: Case, peak_rate: float) -> None:
     flops = 2 * case.batch * case.m * case.n * case.k
     print(
         f"{case.name:15s} {case.batch:3d} x ({case.m:4d},{case.n:4d},{case.k:4d}) {case.a:3s} {case.b:3s}  ours {mine * 1e6:9.1f} us "
-        f"{flops / mine / 1e9:6.1f} GF/s {100 * flops / mine / peak_rate:3.0f} %   torch {theirs * 1e6:9.1f} us   ratio {theirs / mine:5.2f}",
+        f"{flops / mine / 1e9:6.1f} GF/s {100 * flops / mine / peak_rate:3.0f} %   "
+        f"torch {theirs * 1e6:9.1f} us   ratio {theirs / mine:5.2f}",
         flush=True,
     )
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_block import emit_block, emit_entry
-from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b, narrow
+from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b
 from flambeau.templates.matmul_plan import MatmulPlan, plan_blocks, tile_shape
-from flambeau.templates.matmul_tile import SLOTS, Context, Epilogue, Prologue, TileShape, emit_finish, emit_tile
+from flambeau.templates.matmul_tile import SLOTS, Context, Epilogue, Prologue, emit_finish, emit_tile
+from flambeau.templates.matmul_vector import emit_vector_product, plan_vector_product
 
-__all__ = ["SLOTS", "Context", "Epilogue", "MatmulKernel", "MatmulPlan", "MatmulSpec", "Prologue", "StoreEpilogue", "matmul_kernel"]
+__all__ = [
+    "SLOTS", "Context", "Epilogue", "MatmulKernel", "MatmulPlan", "MatmulSpec", "Prologue", "StoreEpilogue", "matmul_kernel",
+    "vector_kernel",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,19 @@ class MatmulSpec:
     def compute(self) -> dtype:
         return self.a_dtype.compute
 
+    @property
+    def lanes(self) -> int:
+        """Elements of the compute type in a vector."""
+        return self.vector_bits // (8 * self.compute.itemsize)
+
+    @property
+    def fused(self) -> bool:
+        return "fma" in self.features
+
+    @property
+    def attributes(self) -> str:
+        return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
+
 
 @dataclass(frozen=True)
 class StoreEpilogue:
@@ -58,7 +78,7 @@ class StoreEpilogue:
     def emit(
         self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, mask: Value | None
     ) -> None:
-        stored = narrow(e, value, self.element)
+        stored = cast(e, self.element.compute, self.element, value)
         target = context.output(e, batch, row, column, self.element.llvm)
         if mask is None:
             e.store(stored, target)
@@ -77,9 +97,7 @@ class MatmulKernel:
     name: str
     text: str
     spec: MatmulSpec
-    shape: TileShape
-    a: Operand
-    b: Operand
+    planner: Callable[[int, int, int, int], MatmulPlan]
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -87,7 +105,7 @@ class MatmulKernel:
 
     def plan(self, batch: int, m: int, n: int, k: int) -> MatmulPlan:
         """How ``batch`` products of (m, k) with (k, n) are cut: a pure function of the sizes."""
-        return plan_blocks(self.shape, self.a, self.b, batch, m, n, k)
+        return self.planner(batch, m, n, k)
 
     def chunks(self, batch: int, m: int, n: int, k: int) -> int:
         return self.plan(batch, m, n, k).chunks
@@ -114,15 +132,38 @@ def matmul_kernel(
     """
     a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
     kind = spec.compute.llvm
-    shape = tile_shape(spec.vector_bits // (8 * spec.compute.itemsize), spec.compute.itemsize)
-    fused = "fma" in spec.features
-    e = Emitter()
+    shape = tile_shape(spec.lanes, spec.compute.itemsize)
+    e = Emitter(spec.features)
     for height in shape.heights:
-        emit_tile(e, shape, kind, height, spec.a_layout == "row", fused)
+        emit_tile(e, shape, kind, height, spec.a_layout == "row", spec.fused)
     emit_finish(e, shape, kind, epilogue or StoreEpilogue(spec.compute), spec.extra_slots)
     emit_pack_a(e, a, shape, kind, spec.extra_slots)
     emit_pack_b(e, b, shape, kind, spec.extra_slots)
     emit_block(e, a, b, shape, kind, stores_directly=epilogue is None)
     emit_entry(e, spec.name)
-    attributes = f'nounwind "prefer-vector-width"="{spec.vector_bits}"'
-    return MatmulKernel(spec.name, e.module(attributes), spec, shape, a, b)
+    return MatmulKernel(spec.name, e.module(spec.attributes), spec, partial(plan_blocks, shape, a, b))
+
+
+def vector_kernel(
+    spec: MatmulSpec,
+    epilogue: Epilogue | None = None,
+    a_prologue: Prologue | None = None,
+    b_prologue: Prologue | None = None,
+) -> MatmulKernel:
+    """Generate the kernel for M = 1, which reads B once and in place; B's layout is ``"row"`` or ``"col"``.
+
+    A product with N = 1 is such a product of the transposes: exchange A and B with their ``row`` and ``col``, where C's elements
+    are then contiguous. Raises NotImplementedError for a B that is neither, for which `matmul_kernel` serves.
+
+    >>> from flambeau.core import dtypes
+    >>> spec = MatmulSpec(dtypes.float32, dtypes.bfloat16, "row", "col", 512, frozenset({"fma", "avx512f"}))
+    >>> vector_kernel(spec).chunks(1, 1, 4096, 4096)
+    32
+    """
+    if spec.b_layout == "any":
+        raise NotImplementedError("matmul: the kernel for one row needs a B that is contiguous along one axis; use matmul_kernel.")
+    a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
+    finish = epilogue or StoreEpilogue(spec.compute)
+    e = Emitter(spec.features)
+    emit_vector_product(e, spec.name, a, b, spec.compute.llvm, spec.lanes, finish, spec.extra_slots, spec.fused)
+    return MatmulKernel(spec.name, e.module(spec.attributes), spec, partial(plan_vector_product, spec.lanes, spec.compute.itemsize))

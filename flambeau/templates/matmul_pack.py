@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
-from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_tile import (
     Context,
@@ -19,7 +19,7 @@ from flambeau.templates.matmul_tile import (
     open_function,
 )
 
-__all__ = ["Operand", "emit_pack_a", "emit_pack_b", "narrow", "storage_kind", "widen"]
+__all__ = ["Operand", "emit_pack_a", "emit_pack_b", "storage_kind"]
 
 
 # How many lines ahead packing asks for its input: strided lines are not foreseen by the hardware.
@@ -29,28 +29,6 @@ AHEAD = 16
 def storage_kind(element: dtype) -> str:
     """The LLVM type of ``element`` in memory."""
     return element.llvm
-
-
-def widen(e: Emitter, value: Value, element: dtype) -> Value:
-    """A value as stored in ``element`` to the type that it is computed in."""
-    if element is dtypes.bfloat16:
-        return e.convert("bitcast", e.binary("shl", e.convert("zext", value, "i32"), e.const(16, "i32")), "float")
-    if element is dtypes.float16:
-        return e.convert("fpext", value, "float")
-    return value
-
-
-def narrow(e: Emitter, value: Value, element: dtype) -> Value:
-    """A value of the compute type to ``element`` as stored, rounded to nearest even; a NaN stays a NaN."""
-    if element is dtypes.bfloat16:
-        bits = e.convert("bitcast", value, "i32")
-        odd = e.binary("and", e.binary("lshr", bits, e.const(16, "i32")), e.const(1, "i32"))
-        rounded = e.binary("lshr", e.add(bits, e.add(odd, e.const(0x7FFF, "i32"))), e.const(16, "i32"))
-        quiet = e.binary("or", e.binary("lshr", bits, e.const(16, "i32")), e.const(0x40, "i32"))
-        return e.convert("trunc", e.select(e.compare("uno", value, value), quiet, rounded), "i16")
-    if element is dtypes.float16:
-        return e.convert("fptrunc", value, "half")
-    return value
 
 
 @dataclass(frozen=True)
@@ -89,7 +67,8 @@ class _Packer:
         e, element = self.e, self.operand.element
         pointer = self.pointer(row, column)
         raw = storage_kind(element)
-        value = widen(e, e.load(pointer, raw) if mask is None else e.masked_load(pointer, raw, mask), element)
+        value = e.load(pointer, raw) if mask is None else e.masked_load(pointer, raw, mask)
+        value = cast(e, element, element.compute, value)
         if self.operand.prologue is None or self.context is None:
             return value
         at = e.add(self.row, row), e.add(self.column, column)

@@ -13,7 +13,7 @@ from flambeau.compile.kernel_cache import KernelText, get_kernel
 from flambeau.core import cpu, dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.runtime.launch import TaskArray, run_tasks
-from flambeau.templates.matmul import Context, MatmulKernel, MatmulSpec, StoreEpilogue, matmul_kernel
+from flambeau.templates.matmul import Context, MatmulKernel, MatmulSpec, StoreEpilogue, matmul_kernel, vector_kernel
 
 CANARY = 64
 LAYOUTS = ("row", "col", "any")
@@ -215,6 +215,11 @@ class PositionPrologue:
         return e.add(value, e.convert("sitofp", e.add(e.splat(start, value.width), steps), value.kind))
 
 
+def with_positions(values: np.ndarray) -> np.ndarray:
+    each, rows, columns = np.ogrid[: values.shape[0], : values.shape[1], : values.shape[2]]
+    return (values + (rows + 2 * columns + 4 * each)).astype(np.float64)
+
+
 @pytest.mark.parametrize("a_layout", LAYOUTS)
 @pytest.mark.parametrize("b_layout", LAYOUTS)
 def test_prologues_know_their_positions(a_layout: str, b_layout: str) -> None:
@@ -223,12 +228,46 @@ def test_prologues_know_their_positions(a_layout: str, b_layout: str) -> None:
     a, b = Buffer(random((batch, m, k), dtypes.float32), a_layout), Buffer(random((batch, k, n), dtypes.float32), b_layout)
     c = Buffer(random((batch, m, n), dtypes.float32), "row")
     run(kernel, a, b, c)
-    each, rows, columns = np.ogrid[:batch, :m, :k]
-    left = a.view + (rows + 2 * columns + 4 * each)
-    each, rows, columns = np.ogrid[:batch, :k, :n]
-    right = b.view + (rows + 2 * columns + 4 * each)
-    expected = left.astype(np.float64) @ right
+    expected = with_positions(a.view) @ with_positions(b.view)
     assert np.abs(c.view / expected - 1).max() < 1e-5
+
+
+VECTOR_SIZES = [(1, 1, 1), (2, 130, 19), (3, 7, 900), (1, 128, 64), (2, 300, 0), (40, 16, 33), (1, 257, 1000)]
+
+
+@pytest.mark.parametrize("b_layout", ["row", "col"])
+@pytest.mark.parametrize("element", [dtypes.float32, dtypes.float64, dtypes.bfloat16])
+def test_vector_kernel(element: dtype, b_layout: str) -> None:
+    compute = element.compute
+    for a_layout in LAYOUTS:
+        kernel = vector_kernel(spec_for(element, element, (a_layout, b_layout)))
+        for batch, n, k in VECTOR_SIZES:
+            a = Buffer(random((batch, 1, k), element), a_layout, padding=2)
+            b = Buffer(random((batch, k, n), element), b_layout, padding=1, broadcast=batch == 3)
+            c = Buffer(random((batch, 1, n), compute), "row", padding=5)
+            run(kernel, a, b, c)
+            check(kernel, a, b, c, product(a, b), (2e-6 if compute is dtypes.float32 else 1e-14) * (k + 1))
+
+
+@pytest.mark.parametrize("b_layout", ["row", "col"])
+def test_vector_kernel_with_prologues_and_epilogue(b_layout: str) -> None:
+    spec = spec_for(dtypes.float32, dtypes.float32, ("row", b_layout), extra_slots=2)
+    kernel = vector_kernel(spec, ScaleAndBias(), PositionPrologue(), PositionPrologue())
+    batch, n, k = 2, 150, 70
+    a, b = Buffer(random((batch, 1, k), dtypes.float32), "row"), Buffer(random((batch, k, n), dtypes.float32), b_layout)
+    c = Buffer(random((batch, 1, n), dtypes.float32), "row")
+    scale, bias = random((1,), dtypes.float32), random((n,), dtypes.float32)
+    run(kernel, a, b, c, (scale.ctypes.data, bias.ctypes.data))
+    expected = with_positions(a.view) @ with_positions(b.view) * scale[0] + bias + np.arange(batch)[:, None, None]
+    assert np.abs(c.view - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_vector_kernel_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(NotImplementedError, match="contiguous along one axis; use matmul_kernel"):
+        vector_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "any")))
+    kernel = vector_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "col")))
+    with pytest.raises(ValueError, match="was given 2 rows; use a general kernel"):
+        kernel.plan(1, 2, 3, 4)
 
 
 def test_result_does_not_depend_on_the_cut_or_the_epilogue() -> None:
