@@ -158,7 +158,7 @@ def vector_kernel(
     >>> from flambeau.core import dtypes
     >>> spec = MatmulSpec(dtypes.float32, dtypes.bfloat16, "row", "col", 512, frozenset({"fma", "avx512f"}))
     >>> vector_kernel(spec).chunks(1, 1, 4096, 4096)
-    32
+    8
     """
     if spec.b_layout == "any":
         raise NotImplementedError("matmul: the kernel for one row needs a B that is contiguous along one axis; use matmul_kernel.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
@@ -21,18 +23,16 @@ from flambeau.templates.matmul_tile import (
 
 __all__ = ["emit_vector_product", "plan_vector_product"]
 
-# Vectors of sums that are kept at once: enough to hide the latency of the multiply-add.
-SUMS = 8
-# Columns by rows, and the depth after which sums by columns are set aside, which keeps rounding errors small.
-DEPTH = 384
-# How many rows of B ahead their lines are asked for.
-AHEAD = 8
+# Columns of B whose dot products are computed together, and rows of B that are added up in one pass over the results.
+TOGETHER = 8
+# Vectors of results in a block: long enough runs of a row for the hardware to foresee, short enough to stay in the first-level cache.
+BLOCK_VECTORS = 32
 LEAST_BYTES, MOST_CHUNKS = 1 << 18, 64
 
 
 def block_columns(lanes: int) -> int:
     """Columns of C that are computed in one go."""
-    return SUMS * lanes
+    return BLOCK_VECTORS * lanes
 
 
 def plan_vector_product(lanes: int, itemsize: int, batch: int, m: int, n: int, k: int) -> MatmulPlan:
@@ -132,14 +132,14 @@ class _VectorProduct:
         return e.offset(size["b"], start, storage_kind(self.b.element))
 
     def _by_columns(self, context: Context, x: Value, results: Value, batch: Value, column: Value, width: Value) -> None:
-        """B's columns are contiguous: dot products, `SUMS` of them at a time, lanes along K."""
+        """B's columns are contiguous: dot products, `TOGETHER` of them at a time, lanes along K."""
         e, lanes, kind, size = self.e, self.lanes, self.kind, context.values
         source, raw, k = self._source(context, batch, column), storage_kind(self.b.element), size["k"]
         whole = e.binary("and", k, number(-lanes))
 
         def several(first: Value, _: list[Value]) -> list[Value]:
             last = e.sub(width, number(1))
-            chosen = [minimum(e, e.add(first, number(i)), last) for i in range(SUMS)]
+            chosen = [minimum(e, e.add(first, number(i)), last) for i in range(TOGETHER)]
             starts = [e.offset(source, e.mul(index, size["b_column"]), raw) for index in chosen]
 
             def step(at: Value, totals: list[Value], mask: Value | None = None) -> list[Value]:
@@ -154,13 +154,13 @@ class _VectorProduct:
             def rest(at: Value, totals: list[Value]) -> list[Value]:
                 return step(at, totals, lane_mask(e, e.sub(k, at), lanes))
 
-            totals = e.loop(number(0), whole, lanes, [e.const(0.0, kind, lanes)] * SUMS, step, "dot")
+            totals = e.loop(number(0), whole, lanes, [e.const(0.0, kind, lanes)] * TOGETHER, step, "dot")
             totals = e.loop(whole, k, lanes, totals, rest, "rest")
-            for i in range(SUMS):
+            for i in range(TOGETHER):
                 e.store(self._sum(totals[i]), e.offset(results, e.add(first, number(i)), kind))
             return []
 
-        e.loop(number(0), width, SUMS, [], several, "columns")
+        e.loop(number(0), width, TOGETHER, [], several, "columns")
 
     def _sum(self, value: Value) -> Value:
         """The sum of the lanes: halves are added until one lane is left."""
@@ -171,54 +171,47 @@ class _VectorProduct:
         return e.extract(value, 0)
 
     def _by_rows(self, context: Context, x: Value, results: Value, batch: Value, column: Value, width: Value) -> None:
-        """B's rows are contiguous: a scalar of A times a piece of a row of B, lanes along the columns."""
-        e, lanes = self.e, self.lanes
+        """B's rows are contiguous: scalars of A times pieces of rows of B, `TOGETHER` of them at a time, lanes along the columns."""
+        e, lanes, k = self.e, self.lanes, context.values["k"]
         source = self._source(context, batch, column)
-        complete = e.compare("eq", width, number(block_columns(lanes)))
-        full, partial, after = e.fresh_label("full"), e.fresh_label("partial"), e.fresh_label("after")
-        e.branch_if(complete, full, partial)
-        e.label(full)
-        self._piece(context, x, results, source, batch, column, number(0), SUMS, None)
-        e.branch(after)
-        e.label(partial)
+        zero = e.const(0.0, self.kind, lanes)
+        e.loop(number(0), width, lanes, [], lambda at, _: [e.store(zero, e.offset(results, at, self.kind))][:0], "zero")
+        place = batch, column, width
+        most = e.binary("and", k, number(-TOGETHER))
+        for first, stop, count in ((number(0), most, TOGETHER), (most, k, 1)):
+            e.loop(first, stop, count, [], self._rows_adder(context, x, results, source, place, count), "rows")
 
-        def one_vector(at: Value, _: list[Value]) -> list[Value]:
-            mask = lane_mask(e, minimum(e, e.sub(width, at), number(lanes)), lanes)
-            self._piece(context, x, results, source, batch, column, at, 1, mask)
+    def _rows_adder(
+        self, context: Context, x: Value, results: Value, source: Value, place: tuple[Value, Value, Value], count: int
+    ) -> Callable[[Value, list[Value]], list[Value]]:
+        """The body of a loop over K that adds ``count`` rows of B to the results."""
+        e, lanes, kind, raw = self.e, self.lanes, self.kind, storage_kind(self.b.element)
+        batch, column, width = place
+        whole = e.binary("and", width, number(-lanes))
+
+        def add_rows(k: Value, _: list[Value]) -> list[Value]:
+            steps = [e.add(k, number(i)) for i in range(count)]
+            scalars = [e.splat(e.load(e.offset(x, step, kind), kind), lanes) for step in steps]
+            rows = [e.offset(source, e.mul(step, context.values["b_row"]), raw) for step in steps]
+
+            def vector(at: Value, _: list[Value], mask: Value | None = None) -> list[Value]:
+                target = e.offset(results, at, kind)
+                total = e.load(target, kind, lanes)
+                for step, scalar, row in zip(steps, scalars, rows, strict=True):
+                    start = e.offset(row, at, raw)
+                    right = self.element(context, self.b, start, (batch, step, e.add(column, at)), "column", mask)
+                    total = self.multiply_add(scalar, right, total)
+                e.store(total, target)
+                return []
+
+            def rest(at: Value, _: list[Value]) -> list[Value]:
+                return vector(at, [], lane_mask(e, e.sub(width, at), lanes))
+
+            e.loop(number(0), whole, lanes, [], vector, "vector")
+            e.loop(whole, width, lanes, [], rest, "rest")
             return []
 
-        e.loop(number(0), width, lanes, [], one_vector, "vector")
-        e.branch(after)
-        e.label(after)
-
-    def _piece(
-        self, context: Context, x: Value, results: Value, source: Value, batch: Value, column: Value, at: Value, vectors: int,
-        mask: Value | None,
-    ) -> None:  # fmt: skip
-        """``vectors`` vectors of results from column ``at`` of the block, over all of K."""
-        e, lanes, kind, size = self.e, self.lanes, self.kind, context.values
-        raw, row = storage_kind(self.b.element), size["b_row"]
-        zeros = [e.const(0.0, kind, lanes)] * vectors
-
-        def part(first: Value, sums: list[Value]) -> list[Value]:
-            stop = minimum(e, e.add(first, number(DEPTH)), size["k"])
-
-            def step(k: Value, totals: list[Value]) -> list[Value]:
-                left = e.splat(e.load(e.offset(x, k, kind), kind), lanes)
-                start, news = e.offset(source, e.add(e.mul(k, row), at), raw), []
-                for v, total in enumerate(totals):
-                    e.prefetch(e.offset(e.offset(start, e.mul(row, number(AHEAD)), raw), v * lanes, raw))
-                    place = batch, k, e.add(e.add(column, at), number(v * lanes))
-                    right = self.element(context, self.b, e.offset(start, v * lanes, raw), place, "column", mask)
-                    news.append(self.multiply_add(left, right, total))
-                return news
-
-            totals = e.loop(first, stop, 1, zeros, step, "row")
-            return [e.add(total, new) for total, new in zip(sums, totals, strict=True)]
-
-        sums = e.loop(number(0), size["k"], DEPTH, zeros, part, "part")
-        for v in range(vectors):
-            e.store(sums[v], e.offset(results, e.add(at, number(v * lanes)), kind))
+        return add_rows
 
     def emit_entry(self, name: str) -> None:
         """The exported function: chunk number ``chunk`` computes its share of the blocks, those of one batch following one another."""
