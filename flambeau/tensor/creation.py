@@ -1,0 +1,370 @@
+"""New tensors: from data, filled with one value, ranges."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau import ops
+from flambeau.core import dtypes
+from flambeau.core.device import usable_device
+from flambeau.core.dtypes import dtype
+from flambeau.core.layout import check_layout, check_memory_format, contiguous_format, strided
+from flambeau.ops.declare import default_float, number_type
+from flambeau.runtime.storage import Storage, meta_of
+from flambeau.tensor import dispatch, dlpack
+from flambeau.tensor.arguments import given_sizes, write_out
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.tensor import empty_tensor, tensor_over
+
+Sizes = Sequence[int]
+
+
+def finished(
+    operator: str, tensor: Any, requires_grad: bool = False, out: Any = None, device: Any = None, layout: Any = strided,
+    pin_memory: bool = False, memory_format: Any = None,
+) -> Any:  # fmt: skip
+    """``tensor`` with what a creation function was asked for besides; errors for what there is not."""
+    usable_device(device)
+    check_layout(operator, layout)
+    check_memory_format(operator, memory_format)
+    if pin_memory:
+        raise NotImplementedError(f"{operator}: pin_memory=True is not supported; there is no accelerator to pin memory for")
+    if out is not None:
+        tensor = write_out(out, tensor)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = tuple(int(n) for n in given_sizes(size))
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    return shape
+
+
+# -- from data ------------------------------------------------------------------------------------------
+def _plain(data: Any) -> Any:
+    """Nested sequences with arrays in place of tensors."""
+    if isinstance(data, TensorBase):
+        return data.array()  # type: ignore[attr-defined]
+    if isinstance(data, (list, tuple)):
+        return [_plain(d) if isinstance(d, (list, tuple, TensorBase)) else d for d in data]
+    return data
+
+
+def _array_of(data: Any, wanted: dtype | None) -> Any:
+    """Data as a numpy array of a dtype that tensors have."""
+    if data is None or isinstance(data, str):
+        raise TypeError(f"tensor: could not infer dtype of {type(data).__name__}; needs numbers, sequences of numbers, arrays or tensors")
+    array = data if isinstance(data, (np.ndarray, np.generic)) else _nested_array(_plain(data))
+    array = np.asarray(array)
+    if wanted is None:
+        typed = isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, float)
+        if array.dtype == np.float64 and not typed and not _holds_arrays(data):
+            wanted = default_float()
+        elif array.dtype == np.complex128 and not typed:
+            wanted = default_float().to_complex()
+        elif array.size == 0 and not typed:
+            wanted = default_float()
+        else:
+            wanted = dtypes.BY_NUMPY.get(array.dtype)
+    if wanted is None or array.dtype.kind in "OUSV":
+        raise TypeError(
+            f"can't convert data of numpy type {array.dtype} to a tensor. The only supported types are: float64, float32, float16, int64, "
+            "int32, int16, int8, uint8, and bool."
+        )
+    with np.errstate(all="ignore"):
+        return array.astype(wanted.numpy), wanted
+
+
+def _holds_arrays(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (TensorBase, np.ndarray)) or (isinstance(data, np.generic) and not isinstance(data, float))
+
+
+def _nested_array(data: Any) -> Any:
+    try:
+        return np.array(data)
+    except ValueError as error:
+        raise ValueError(f"tensor: expected sequences of equal lengths at each depth; {error}") from None
+    except OverflowError as error:
+        raise RuntimeError(f"tensor: Overflow when unpacking long: {error}") from None
+
+
+def tensor(
+    data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Any:
+    """A tensor with a copy of ``data``: numbers, nested sequences, a numpy array or a tensor.
+
+    Python floats get the default dtype, ints int64; numpy's types stay.
+
+    >>> import flambeau as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if isinstance(data, TensorBase):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning, stacklevel=2,
+        )  # fmt: skip
+        source: Any = data
+        out = source.detach().to(dtype, copy=True)
+    else:
+        array, kind = _array_of(data, dtype)
+        out = empty_tensor(array.shape, kind)
+        out.array()[...] = array
+    return finished("tensor", out, requires_grad, None, device, strided, pin_memory)
+
+
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
+    """``data`` as a tensor, sharing memory with arrays and tensors of the right dtype."""
+    usable_device(device)
+    if isinstance(data, TensorBase):
+        return data.to(dtype)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and data.dtype in dtypes.BY_NUMPY and (dtype is None or dtype.numpy == data.dtype):
+        return from_numpy(data)
+    return tensor(data, dtype=dtype)
+
+
+def asarray(
+    obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Any:
+    """``obj`` as a tensor; ``copy`` True always copies, False never (ValueError where it would have to)."""
+    if not isinstance(obj, (TensorBase, np.ndarray)) and hasattr(obj, "__dlpack__"):
+        obj = from_dlpack(obj)
+    shareable = isinstance(obj, (TensorBase, np.ndarray))
+    out = as_tensor(obj, dtype, device)
+    shared = shareable and (out is obj or (isinstance(obj, np.ndarray) and out.memory.owner is obj))
+    if copy is False and not shared:
+        raise ValueError("asarray: can't alias arbitrary sequences or convert without a copy; leave copy=None")
+    if copy and shared:
+        out = out.clone()
+    return out.detach().requires_grad_() if requires_grad else out
+
+
+def from_numpy(ndarray: Any) -> Any:
+    """A tensor that shares the memory of a numpy array.
+
+    >>> import numpy as np, flambeau as torch
+    >>> a = np.zeros(2)
+    >>> torch.from_numpy(a)[0] = 1
+    >>> a
+    array([1., 0.])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.flags.writeable:
+        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors: copy it first.", stacklevel=2)
+    return tensor_over(ndarray)
+
+
+def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+    """A one-dimensional tensor that shares the memory of a bytes-like object."""
+    out = tensor_over(np.frombuffer(buffer, dtype.numpy, count, offset))
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor that shares the memory of another library's."""
+    usable_device(device)
+    shared = dlpack.import_shared(ext_tensor)
+    if shared.device[0] != dlpack.CPU[0]:
+        raise BufferError(f"from_dlpack: memory on device {shared.device} is not supported; move it to the CPU first")
+    meta = meta_of(shared.shape, shared.element, shared.strides)
+    reach = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1 if meta.numel else 0
+    out = dispatch.new_tensor(Storage(reach * shared.element.itemsize, shared.address, shared.owner), shared.address, meta)
+    return out.clone() if copy else out
+
+
+def legacy_tensor(args: tuple[Any, ...], kind: dtype) -> Any:
+    """``torch.Tensor(2, 3)``: undefined elements; ``torch.Tensor([1, 2])``: the data."""
+    if len(args) == 1 and isinstance(args[0], TensorBase):
+        return args[0].to(kind)  # type: ignore[attr-defined]
+    if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not type(args[0]).__name__ == "Size":
+        return tensor(args[0], dtype=kind)
+    return empty_tensor(_shape("Tensor", args), kind) if args else empty_tensor((0,), kind)
+
+
+# -- one value ------------------------------------------------------------------------------------------
+def empty(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Undefined elements."""
+    return finished("empty", empty_tensor(_shape("empty", size), dtype or default_float()), requires_grad, **options)
+
+
+def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Zeros.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(2, 3, dtype=torch.int64)
+    tensor([[0, 0, 0],
+            [0, 0, 0]])
+    """
+    return finished("zeros", ops.zeros(_named_shape("zeros", size, options), dtype or default_float()), requires_grad, **options)
+
+
+def ones(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Ones."""
+    return finished("ones", ops.ones(_named_shape("ones", size, options), dtype or default_float()), requires_grad, **options)
+
+
+def _named_shape(operator: str, size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
+    """The sizes, also when they were given as ``size=``."""
+    return _shape(operator, (options.pop("size"),) if "size" in options else size)
+
+
+def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """``fill_value`` everywhere; its type decides the dtype unless given."""
+    value = fill_value.item() if isinstance(fill_value, TensorBase) else fill_value  # type: ignore[attr-defined]
+    kind = dtype or number_type(value)
+    return finished("full", ops.full(_shape("full", (size,)), value, kind), requires_grad, **options)
+
+
+def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """A 0-d tensor with one number, of the default dtype unless given."""
+    return full((), s, dtype=dtype or default_float(), requires_grad=requires_grad, **options)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Undefined elements with the given strides."""
+    meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride))
+    if len(meta.shape) != len(meta.strides):
+        raise RuntimeError(f"empty_strided: size {list(size)} and stride {list(stride)} must be of equal lengths")
+    reach = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1 if meta.numel else 0
+    memory = Storage(reach * meta.dtype.itemsize)
+    return finished("empty_strided", dispatch.new_tensor(memory, memory.address, meta), requires_grad, **options)
+
+
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Undefined elements, the dimensions in the order ``physical_layout`` in memory."""
+    shape = _shape("empty_permuted", (size,))
+    if sorted(physical_layout) != list(range(len(shape))):
+        raise RuntimeError(f"empty_permuted: physical_layout must be a permutation of the {len(shape)} dimensions, got {list(physical_layout)}")
+    return empty_strided(shape, _strides_in_order(shape, physical_layout), dtype=dtype, requires_grad=requires_grad, **options)
+
+
+def _strides_in_order(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    strides, running = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = running
+        running *= max(shape[axis], 1)
+    return strides
+
+
+# -- like another tensor --------------------------------------------------------------------------------
+def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
+    """Undefined elements in the shape of ``input``, and in its order of dimensions if it has no gaps."""
+    meta = input.meta
+    kind = dtype or meta.dtype
+    if meta.contiguous or memory_format is contiguous_format:
+        out = empty_tensor(meta.shape, kind)
+    else:
+        order = sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
+        out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind)
+    return finished("empty_like", out, requires_grad, memory_format=memory_format, **options)
+
+
+def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
+    """Zeros in the shape and dtype of ``input``."""
+    if input.meta.contiguous:
+        out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
+        return finished("zeros_like", out, requires_grad, memory_format=memory_format, **options)
+    out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()
+    return out.requires_grad_() if requires_grad else out
+
+
+def ones_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
+    """Ones in the shape and dtype of ``input``."""
+    out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).fill_(1)
+    return out.requires_grad_() if requires_grad else out
+
+
+def full_like(
+    input: Any, fill_value: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any
+) -> Any:
+    """``fill_value`` in the shape and dtype of ``input``."""
+    out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).fill_(fill_value)
+    return out.requires_grad_() if requires_grad else out
+
+
+# -- ranges ---------------------------------------------------------------------------------------------
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, (TensorBase, np.generic)) else value  # type: ignore[attr-defined]
+
+
+def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """The numbers from ``start`` (0) up to but not including ``end`` by ``step`` (1): int64 if all are integers.
+
+    >>> import flambeau as torch
+    >>> torch.arange(1, 10, 3)
+    tensor([1, 4, 7])
+    """
+    names = ("end",) if len(bounds) == 1 else ("start", "end", "step")
+    given = dict(zip(names, bounds, strict=False)) | {n: options.pop(n) for n in ("start", "end", "step") if n in options}
+    if "end" not in given:
+        raise TypeError("arange(): missing the argument 'end'")
+    start, end, step = (_number(given.get(n, d)) for n, d in (("start", 0), ("end", 0), ("step", 1)))
+    if not all(math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
+    if step == 0:
+        raise RuntimeError("arange: step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
+    kind = dtype or (default_float() if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
+    if not kind.is_floating_point:
+        start, end, step = int(start), int(end), int(step)
+    count = -((start - end) // step) if isinstance(start + end + step, int) else math.ceil((end - start) / step)
+    return finished("arange", ops.arange(start, step, int(count), kind), requires_grad, **options)
+
+
+def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """The numbers from ``start`` to ``end`` inclusive; deprecated, as in torch, in favour of ``arange``."""
+    warnings.warn("torch.range is deprecated because its behavior is inconsistent with Python's range builtin: use torch.arange.", stacklevel=2)
+    count = int((end - start) / step) + 1
+    return finished("range", ops.arange(start, step, count, dtype or default_float()), requires_grad, **options)
+
+
+def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+    if steps < 0:
+        raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
+    return finished("linspace", ops.linspace(_number(start), _number(end), steps, dtype or default_float()), requires_grad, **options)
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any
+) -> Any:
+    """base ** start to base ** end, evenly spaced in the exponent."""
+    if steps < 0:
+        raise RuntimeError(f"logspace: number of steps must be non-negative, got {steps}")
+    out = ops.logspace(_number(start), _number(end), steps, base, dtype or default_float())
+    return finished("logspace", out, requires_grad, **options)
+
+
+def eye(n: int, m: int | None = None, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
+    """Ones on the main diagonal of an [n, m] matrix."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+    return finished("eye", ops.eye(n, m, dtype or default_float()), requires_grad, **options)
+
+
+def _triangle_count(rows: int, columns: int, offset: int) -> int:
+    """How many elements of a matrix lie on and below a diagonal."""
+    return sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, **options: Any) -> Any:
+    """Rows and columns [2, n] of the elements on and below a diagonal."""
+    return finished("tril_indices", ops.tril_indices(row, col, offset, _triangle_count(row, col, offset), dtype), **options)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.int64, **options: Any) -> Any:
+    """Rows and columns [2, n] of the elements on and above a diagonal."""
+    count = row * col - _triangle_count(row, col, offset - 1)
+    return finished("triu_indices", ops.triu_indices(row, col, offset, count, dtype), **options)

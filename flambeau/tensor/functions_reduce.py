@@ -1,0 +1,325 @@
+"""Reductions along dimensions, running reductions, order along a dimension and statistics."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from flambeau import ops
+from flambeau.core.dtypes import dtype
+from flambeau.tensor.arguments import numpy_names, write_out
+from flambeau.tensor.base import TensorBase
+
+Dims = int | Sequence[int] | None
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest element."""
+
+    min: Any
+    max: Any
+
+
+# -- sums and means -------------------------------------------------------------------------------------
+@numpy_names
+def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """The sum along ``dim`` (an int, several, or all for None); integers are summed in int64.
+
+    >>> import flambeau as torch
+    >>> torch.sum(torch.ones(2, 3), dim=1)
+    tensor([3., 3.])
+    """
+    result = ops.sum(input, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """The mean along ``dim`` (an int, several, or all for None)."""
+    result = ops.mean(input, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """The product along ``dim`` (all for None)."""
+    result = ops.prod(input, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """The sum along ``dim``, NaN counting as 0."""
+    result = ops.nansum(input, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """The mean along ``dim`` of the elements that are not NaN."""
+    result = ops.nanmean(input, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def count_nonzero(input: Any, dim: Dims = None) -> Any:
+    """How many elements along ``dim`` differ from 0."""
+    return ops.count_nonzero(input, dim)
+
+
+@numpy_names
+def logsumexp(input: Any, dim: int | Sequence[int], keepdim: bool = False, *, out: Any = None) -> Any:
+    """log(sum(exp(input))) along ``dim`` without overflow."""
+    result = ops.logsumexp(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+# -- logic and extremes ---------------------------------------------------------------------------------
+@numpy_names
+def all(input: Any, dim: Dims = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether every element along ``dim`` differs from 0."""
+    result = ops.all(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def any(input: Any, dim: Dims = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether an element along ``dim`` differs from 0."""
+    result = ops.any(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def amax(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+    """The largest element along ``dim``; equal ones share the gradient."""
+    result = ops.amax(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+    """The smallest element along ``dim``; equal ones share the gradient."""
+    result = ops.amin(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
+    """The smallest and the largest element along ``dim`` (of all for None)."""
+    dims = () if dim is None else dim
+    result = MinMax(ops.amin(input, dims, keepdim), ops.amax(input, dims, keepdim))
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The position along ``dim`` of the largest element (None: in the flattened tensor)."""
+    result = ops.argmax(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The position along ``dim`` of the smallest element (None: in the flattened tensor)."""
+    result = ops.argmin(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+def _extreme(along: Callable[..., Any], between: Callable[..., Any], input: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    out = named.pop("out", None)
+    other = named.pop("other", args[0] if args and isinstance(args[0], TensorBase) else None)
+    if other is not None:
+        result = between(input, other)
+    else:
+        result = along(input, *args, **named)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def max(input: Any, *args: Any, **named: Any) -> Any:
+    """``max(input)``: the largest element; ``max(input, dim, keepdim=False)``: along ``dim`` with its position, as
+    (values, indices); ``max(input, other)``: the larger one, element by element.
+
+    >>> import flambeau as torch
+    >>> torch.max(torch.tensor([[1, 5], [4, 2]]), dim=1).indices
+    tensor([1, 0])
+    """
+    return _extreme(ops.max, ops.maximum, input, args, named)
+
+
+@numpy_names
+def min(input: Any, *args: Any, **named: Any) -> Any:
+    """The smallest element, with the forms of ``max``."""
+    return _extreme(ops.min, ops.minimum, input, args, named)
+
+
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The lower of the middle elements of all, or along ``dim`` with its position."""
+    result = ops.median(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent element along ``dim`` and the last place where it is."""
+    result = ops.mode(input, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+# -- spread ---------------------------------------------------------------------------------------------
+def spread(operator: Any, input: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """``var``, ``std`` and the like in their forms: (unbiased), (dim, unbiased, keepdim), (dim, *, correction, keepdim)."""
+    names = ("dim", "unbiased", "keepdim")
+    if args and isinstance(args[0], bool):
+        args = (None, *args)
+    given = dict(zip(names, args, strict=False)) | named
+    out = given.pop("out", None)
+    unbiased, correction = given.get("unbiased"), given.get("correction")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    unknown = set(given) - {"dim", "unbiased", "keepdim", "correction"}
+    if unknown:
+        raise TypeError(f"{operator.name}() got an unexpected keyword argument '{unknown.pop()}'")
+    result = operator(input, given.get("dim"), correction, builtins.bool(given.get("keepdim", False)))
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def var(input: Any, *args: Any, **named: Any) -> Any:
+    """The variance along ``dim``: squared deviations from the mean over N - ``correction`` (1)."""
+    return spread(ops.var, input, args, named)
+
+
+@numpy_names
+def std(input: Any, *args: Any, **named: Any) -> Any:
+    """The standard deviation along ``dim``."""
+    return spread(ops.std, input, args, named)
+
+
+@numpy_names
+def var_mean(input: Any, *args: Any, **named: Any) -> Any:
+    """The variance and the mean along ``dim``."""
+    return spread(ops.var_mean, input, args, named)
+
+
+@numpy_names
+def std_mean(input: Any, *args: Any, **named: Any) -> Any:
+    """The standard deviation and the mean along ``dim``."""
+    return spread(ops.std_mean, input, args, named)
+
+
+@numpy_names
+def norm(
+    input: Any, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, out: Any = None, dtype: dtype | None = None
+) -> Any:
+    """The vector norm of order ``p`` along ``dim``; "fro" is order 2."""
+    result = ops.norm(input, p, dim, keepdim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+# -- running reductions ---------------------------------------------------------------------------------
+@numpy_names
+def cumsum(input: Any, dim: int, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """Running sums along ``dim``."""
+    result = ops.cumsum(input, dim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def cumprod(input: Any, dim: int, *, dtype: dtype | None = None, out: Any = None) -> Any:
+    """Running products along ``dim``."""
+    result = ops.cumprod(input, dim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
+    """The largest element so far along ``dim`` and where it stands."""
+    result = ops.cummax(input, dim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
+    """The smallest element so far along ``dim`` and where it stands."""
+    result = ops.cummin(input, dim)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Any:
+    """The differences of neighbours along ``dim``, taken ``n`` times."""
+    if not input.meta.shape:
+        raise RuntimeError("diff: expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    parts = [part for part in (prepend, input, append) if part is not None]
+    result = ops.cat(parts, dim) if len(parts) > 1 else input
+    for _ in builtins.range(builtins.min(n, result.size(dim))):
+        later, earlier = ops.slice_(result, dim, 1), ops.slice_(result, dim, 0, -1)
+        result = ops.sub(later, earlier) if result.meta.dtype.category != "bool" else ops.logical_xor(later, earlier)
+    result = ops.clone(result) if result is input else result
+    return result if out is None else write_out(out, result)
+
+
+# -- order ----------------------------------------------------------------------------------------------
+@numpy_names
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+    """The elements in order along ``dim``, and where each was; equal ones keep their order."""
+    result = ops.sort(input, dim, descending, True)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Where each element of the sorted dimension was."""
+    return ops.argsort(input, dim, descending, True)
+
+
+def msort(input: Any, *, out: Any = None) -> Any:
+    """Sorted along the first dimension."""
+    result = ops.msort(input)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+    """The k largest (or smallest) elements along ``dim`` in order, and where they are."""
+    result = ops.topk(input, k, dim, largest, sorted)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along ``dim``, counted from 1, and where it is."""
+    result = ops.kthvalue(input, k, dim, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+# -- whole tensors --------------------------------------------------------------------------------------
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    if input is other and not input.meta.dtype.is_floating_point:
+        return True
+    return input.meta.shape == other.meta.shape and builtins.bool(ops.all(ops.eq(input, other)).item())
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements satisfy |input - other| <= atol + rtol * |other|."""
+    return builtins.bool(ops.all(ops.isclose(input, other, rtol, atol, equal_nan)).item())
+
+
+@numpy_names
+def softmax(input: Any, dim: int, dtype: dtype | None = None, *, out: Any = None) -> Any:
+    """exp(input) scaled to sum 1 along ``dim``."""
+    result = ops.softmax(input, dim, dtype)
+    return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def log_softmax(input: Any, dim: int, dtype: dtype | None = None, *, out: Any = None) -> Any:
+    """The logarithm of ``softmax``."""
+    result = ops.log_softmax(input, dim, dtype)
+    return result if out is None else write_out(out, result)

@@ -1,0 +1,368 @@
+"""Methods about types, copies and memory: conversion, filling, new tensors alike, pickling, exchange with other libraries."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from flambeau import ops
+from flambeau.core import dtypes
+from flambeau.core.context import context
+from flambeau.core.device import Device, usable_device
+from flambeau.core.dtypes import dtype
+from flambeau.core.layout import check_memory_format
+from flambeau.ops.declare import default_float
+from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
+from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing
+from flambeau.tensor.arguments import given_sizes
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import call_into
+from flambeau.tensor.storage_view import UntypedStorage
+from flambeau.tensor.tensor import from_memory
+
+if TYPE_CHECKING:
+    from flambeau.tensor.tensor_class import Tensor
+
+_TYPE_NAMES = {
+    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "int64": "LongTensor",
+    "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor",
+}  # fmt: skip
+_TYPES_BY_NAME = {f"torch.{text}": dtypes.by_name(name) for name, text in _TYPE_NAMES.items()}
+
+
+def is_dense(meta: TensorMeta) -> bool:
+    """Whether the elements fill their memory without gaps or overlap, in whatever order of axes."""
+    running = 1
+    for stride, size in sorted((s, n) for n, s in zip(meta.shape, meta.strides, strict=True) if n != 1):
+        if stride != running:
+            return False
+        running *= size
+    return True
+
+
+class MemoryMethods(TensorBase):
+    """Methods of Tensor about types, copies and memory."""
+
+    __slots__ = ()
+
+    # -- conversion -------------------------------------------------------------------------------------
+    def to(
+        self, *args: Any, device: Any = None, dtype: dtype | None = None, non_blocking: bool = False, copy: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """The tensor with another dtype, or itself when nothing changes: ``to(dtype)``, ``to(device)``, ``to(other)``.
+
+        ``copy`` asks for a copy in any case.
+        """
+        wanted, copy = _conversion(args, device, dtype, copy)
+        check_memory_format("to", memory_format)
+        if wanted is not None and wanted is not self.meta.dtype:
+            return ops.to_dtype(self, wanted)
+        return self.clone() if copy else self  # type: ignore[return-value]
+
+    def float(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.float32, memory_format=memory_format)
+
+    def double(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.float64, memory_format=memory_format)
+
+    def half(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.float16, memory_format=memory_format)
+
+    def bfloat16(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.bfloat16, memory_format=memory_format)
+
+    def long(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.int64, memory_format=memory_format)
+
+    def int(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.int32, memory_format=memory_format)
+
+    def short(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.int16, memory_format=memory_format)
+
+    def char(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.int8, memory_format=memory_format)
+
+    def byte(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.uint8, memory_format=memory_format)
+
+    def bool(self, memory_format: Any = None) -> Tensor:
+        return self.to(dtypes.bool_, memory_format=memory_format)
+
+    def type(self, dtype: dtype | str | None = None, non_blocking: Any = False) -> Any:
+        """The name of the tensor's type, such as "torch.FloatTensor"; with ``dtype`` the tensor converted."""
+        if dtype is None:
+            return f"torch.{_TYPE_NAMES[self.meta.dtype.name]}"
+        if isinstance(dtype, str):
+            if dtype not in _TYPES_BY_NAME:
+                raise ValueError(f"type: invalid type: '{dtype}'; needs one of {', '.join(_TYPES_BY_NAME)}")
+            dtype = _TYPES_BY_NAME[dtype]
+        return self.to(dtype)
+
+    def type_as(self, other: Tensor) -> Tensor:
+        return self.to(other.meta.dtype)
+
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        return self.to(memory_format=memory_format)
+
+    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> Tensor:
+        return self.to(Device("cuda") if device is None else device)
+
+    def pin_memory(self) -> Tensor:
+        raise RuntimeError("pin_memory: there is no accelerator to pin memory for; use the tensor as it is")
+
+    # -- copies -----------------------------------------------------------------------------------------
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        check_memory_format("contiguous", memory_format)
+        return self if self.meta.contiguous else ops.clone(self)  # type: ignore[return-value]
+
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """A copy in memory of its own, with the strides of a tensor that has no gaps."""
+        check_memory_format("clone", memory_format)
+        row_major = self.meta.contiguous or not is_dense(self.meta) or str(memory_format) == "torch.contiguous_format"
+        return ops.clone(self) if row_major else ops.to_dtype(self, self.meta.dtype)
+
+    def copy_(self, src: Any, non_blocking: Any = False) -> Self:
+        """Write ``src``, converted and broadcast, into this tensor."""
+        return call_into(ops.assign, self, (self, src), {})
+
+    def fill_(self, value: Any) -> Self:
+        if isinstance(value, TensorBase) and value.meta.shape:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.meta.shape)} dimensions.")
+        return call_into(ops.assign, self, (self, value), {})
+
+    def zero_(self) -> Self:
+        return call_into(ops.assign, self, (self, 0), {})
+
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> Self:
+        """Change the shape, with new memory where the old does not suffice; new elements are undefined."""
+        if context.grad_enabled and self._requires_grad:
+            raise RuntimeError("cannot resize variables that require grad")
+        wanted = meta_of(tuple(int(n) for n in given_sizes(sizes)), self.meta.dtype)
+        offset = self.address - self.memory.address
+        if offset + wanted.nbytes > self.memory.nbytes:
+            memory = Storage(offset + wanted.nbytes)
+            ctypes.memmove(memory.address, self.memory.address, self.memory.nbytes)
+            self.memory, self.address = memory, memory.address + offset
+        self.meta = wanted
+        return self
+
+    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Self:
+        return self.resize_(other.meta.shape)
+
+    def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Self:
+        """Use the memory of ``source``, a tensor or a storage."""
+        if isinstance(source, UntypedStorage):
+            shape = (source.nbytes() // self.meta.dtype.itemsize,) if size is None else tuple(size)
+            meta = meta_of(shape, self.meta.dtype, contiguous_strides(shape) if stride is None else tuple(stride))
+            self.memory, self.meta = source.memory, meta
+            self.address = source.memory.address + storage_offset * meta.dtype.itemsize
+            return self
+        source = creation.empty(0, dtype=self.meta.dtype) if source is None else source
+        if source.meta.dtype is not self.meta.dtype:
+            raise RuntimeError(f"set_: could not set tensor of type {source.meta.dtype} to a tensor of type {self.meta.dtype}")
+        self.memory, self.address, self.meta = source.memory, source.address, source.meta
+        return self
+
+    # -- new tensors alike ------------------------------------------------------------------------------
+    def new_tensor(self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False) -> Tensor:
+        return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad)
+
+    def new_empty(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
+        return creation.empty(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+
+    def new_empty_strided(
+        self, size: Any, stride: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
+    ) -> Tensor:
+        return creation.empty_strided(size, stride, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+
+    def new_zeros(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
+        return creation.zeros(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+
+    def new_ones(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
+        return creation.ones(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
+    ) -> Tensor:
+        return creation.full(size, fill_value, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+
+    def new(self, *args: Any) -> Tensor:
+        return creation.legacy_tensor(args, self.meta.dtype)
+
+    # -- random numbers ---------------------------------------------------------------------------------
+    def uniform_(self, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None, **names: Any) -> Self:
+        """Fill with uniform numbers in [from, to)."""
+        low = names.pop("from", from_)
+        if names:
+            raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(names))}'")
+        if not low <= to:
+            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+        return functions_random.drawn(generator, ops.uniform_, self, low, to)
+
+    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Self:
+        """Fill with normal numbers."""
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        return functions_random.drawn(generator, ops.normal_, self, mean, std)
+
+    def exponential_(self, lambd: Any = 1.0, *, generator: Any = None) -> Self:
+        """Fill with exponential numbers of rate ``lambd``."""
+        if lambd <= 0:
+            raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        return functions_random.drawn(generator, ops.exponential_, self, lambd)
+
+    def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Self:
+        """Fill with ones, each with the probability ``p`` (a number, or a tensor of one for each), and zeros."""
+        if isinstance(p, TensorBase):
+            return self.copy_(functions_random.bernoulli(p.expand(self.meta.shape), generator=generator))  # type: ignore[attr-defined]
+        return functions_random.drawn(generator, ops.bernoulli_, self, p)
+
+    def bernoulli(self, p: Any = None, *, generator: Any = None) -> Tensor:
+        return functions_random.bernoulli(self, p, generator=generator)
+
+    def random_(self, *bounds: Any, generator: Any = None) -> Self:
+        """Fill with integers: of the whole range of the type, below ``to``, or in [from, to)."""
+        low, high = functions_random.integer_range(self.meta.dtype, bounds)
+        return functions_random.drawn(generator, ops.random_, self, low, high)
+
+    def multinomial(self, num_samples: Any, replacement: Any = False, *, generator: Any = None) -> Tensor:
+        return functions_random.multinomial(self, num_samples, replacement, generator=generator)
+
+    # -- memory -----------------------------------------------------------------------------------------
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that the tensor is a part of."""
+        return UntypedStorage(self.memory)
+
+    def storage(self) -> UntypedStorage:
+        return UntypedStorage(self.memory)
+
+    def share_memory_(self) -> Self:
+        return self
+
+    def is_shared(self) -> Any:
+        return False
+
+    def is_pinned(self, device: Any = None) -> Any:
+        return False
+
+    def get_device(self) -> Any:
+        return -1
+
+    @property
+    def layout(self) -> Any:
+        """``torch.strided``."""
+        return creation.strided
+
+    # -- other libraries --------------------------------------------------------------------------------
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> object:
+        if dispatch.wants_gradient(self):
+            raise BufferError("__dlpack__: can't export tensors that require gradient, use tensor.detach()")
+        if dl_device is not None and tuple(dl_device) != dlpack.CPU:
+            raise BufferError(f"__dlpack__: the tensor is on the CPU {dlpack.CPU}, asked for device {dl_device}")
+        source: Any = self.clone() if copy else self
+        source.materialize()
+        meta = source.meta
+        return dlpack.make_capsule(
+            source.address, meta.shape, meta.strides, meta.dtype, source.memory, max_version=max_version, is_copied=copy is True
+        )
+
+    def __dlpack_device__(self) -> tuple[Any, Any]:
+        return dlpack.CPU
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle the storage's bytes once however many tensors show them, and where in it this one lies."""
+        if self.entry is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support pickling at the moment: use detach() to stop the "
+                "gradient at the tensor."
+            )
+        self.materialize()  # type: ignore[attr-defined]
+        meta = self.meta
+        state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, self._requires_grad)
+        return rebuild_tensor, (type(self), *state, dict(self.__dict__))
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if self.entry is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: use detach() to "
+                "stop the gradient at the tensor, or clone() it."
+            )
+        self.materialize()  # type: ignore[attr-defined]
+        memory = memo.get(id(self.memory))
+        if memory is None:
+            memory = memo[id(self.memory)] = copied_storage(self.memory)
+        out = from_memory(memory, memory.address + self.address - self.memory.address, self.meta, type(self))
+        out._requires_grad = self._requires_grad
+        memo[id(self)] = out
+        if self._grad is not None:
+            out._grad = self._grad.__deepcopy__(memo)
+        out.__dict__.update(self.__dict__)
+        return out
+
+    # -- text and iteration -----------------------------------------------------------------------------
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        name = None if self.entry is None else self.entry.name
+        requires = dispatch.wants_gradient(self)
+        array = self.array()  # type: ignore[attr-defined]
+        return printing.tensor_text(array, self.meta.dtype, requires_grad=requires, grad_fn_name=name, default_dtype=default_float())
+
+    def __format__(self, spec: str) -> str:
+        if not self.meta.shape:
+            return format(self.item(), spec)  # type: ignore[attr-defined]
+        return object.__format__(self, spec)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.meta.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(ops.unbind(self, 0))
+
+    def __reversed__(self) -> Tensor:
+        return ops.flip(self, (0,)) if self.meta.shape else self  # type: ignore[return-value]
+
+    def __contains__(self, element: Any) -> Any:
+        if not isinstance(element, (TensorBase, int, float, complex)):
+            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+        return ops.any(ops.eq(self, element)).item()
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: Any = False) -> Tensor:
+        return creation.from_numpy(array)
+
+    def __complex__(self) -> complex:
+        return complex(self.item())  # type: ignore[attr-defined]
+
+
+def _conversion(args: tuple[Any, ...], device: Any, kind: Any, copy: Any) -> tuple[Any, Any]:
+    """The dtype that ``to`` was asked for, and whether to copy; checks the device."""
+    for position, value in enumerate(args):
+        if isinstance(value, dtype):
+            kind = value
+        elif isinstance(value, TensorBase):
+            kind = value.meta.dtype
+        elif isinstance(value, bool):
+            copy = value if position == len(args) - 1 and position > 1 else copy
+        elif value is not None:
+            device = value
+    usable_device(device)
+    return kind, copy
+
+
+def copied_storage(memory: Storage) -> Storage:
+    """New memory with the same bytes."""
+    out = Storage(memory.nbytes)
+    ctypes.memmove(out.address, memory.address, memory.nbytes)
+    return out
+
+
+def rebuild_tensor(
+    tensor_class: Any, memory: Storage, offset: Any, shape: Any, strides: Any, kind: dtype, requires_grad: Any, attributes: dict[str, Any]
+) -> Any:
+    """What unpickling a tensor calls."""
+    out = from_memory(memory, memory.address + offset, meta_of(shape, kind, strides), tensor_class)
+    out._requires_grad = requires_grad
+    out.__dict__.update(attributes)
+    return out

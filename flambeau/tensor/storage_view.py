@@ -1,0 +1,72 @@
+"""The storage of a tensor as Python sees it."""
+
+from __future__ import annotations
+
+import copyreg
+import ctypes
+from typing import Any
+
+from flambeau.core.device import Device, cpu
+from flambeau.runtime.storage import Storage
+
+
+class UntypedStorage:
+    """The bytes that one or more tensors show; two are equal when they are the same memory.
+
+    >>> import flambeau as torch
+    >>> torch.zeros(3).untyped_storage().nbytes()
+    12
+    """
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Storage) -> None:
+        self.memory = memory
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self.memory.address
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self.memory.nbytes
+
+    def size(self) -> int:
+        """How many bytes there are."""
+        return self.memory.nbytes
+
+    def __len__(self) -> int:
+        return self.memory.nbytes
+
+    def __getitem__(self, index: int) -> int:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range for a storage of {len(self)} bytes")
+        return ctypes.c_uint8.from_address(self.memory.address + index % len(self)).value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.memory is other.memory
+
+    def __hash__(self) -> int:
+        return id(self.memory)
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is."""
+        return cpu
+
+    def untyped(self) -> UntypedStorage:
+        """Itself."""
+        return self
+
+
+def _storage_of(data: bytes) -> Storage:
+    memory = Storage(len(data))
+    ctypes.memmove(memory.address, data, len(data))
+    return memory
+
+
+def _reduce_storage(memory: Storage) -> tuple[Any, ...]:
+    return _storage_of, (ctypes.string_at(memory.address, memory.nbytes),)
+
+
+copyreg.pickle(Storage, _reduce_storage)  # type: ignore[arg-type]
