@@ -155,6 +155,17 @@ def test_float_sums_do_not_depend_on_the_number_of_lanes() -> None:
     assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.parametrize("columns", LENGTHS)
+def test_sum_of_an_expensive_body(columns: int) -> None:
+    """Too much code to repeat it for each partial sum."""
+    i, j = axis("i", R), axis("j", C)
+    x = p.exp(p.tanh(p.exp(p.neg(p.exp(load(0, i * C + j, F32))))))
+    kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "float32 read, float32 write", [Store(1, i, reduce(x, "sum", "j"))])
+    data, out = np.random.randn(3, columns).astype(np.float32), np.zeros(3, np.float32)
+    CompiledKernel(kernel).run([data.ravel(), out], {"r": 3, "c": columns})
+    np.testing.assert_allclose(out, np.exp(np.tanh(np.exp(-np.exp(data.astype(np.float64))))).sum(1), rtol=2e-6)
+
+
 @pytest.mark.parametrize("vector", ["i", "j"])
 def test_long_sums_stay_exact(vector: str) -> None:
     i, j = axis("i", 2), axis("j", C)
