@@ -259,9 +259,11 @@ def divide_out(value: Dim, divisor: Dim) -> tuple[Dim, Dim]:
 
 @cache
 def floor_divide(value: Dim, divisor: Dim) -> Dim:
-    """``value // divisor`` for a positive divisor, as simple as the bounds allow."""
+    """``value // divisor`` for a positive divisor, as simple as the bounds allow; 0 by a size of 0, which no index is in."""
     if isinstance(value, int) and isinstance(divisor, int):
         return value // divisor
+    if is_constant(divisor, 0):
+        return 0
     if is_constant(divisor, 1):
         return value
     quotient, rest = divide_out(value, divisor)
@@ -326,9 +328,11 @@ def constant_upper(value: Dim) -> int | None:
 
 @cache
 def modulo(value: Dim, divisor: Dim) -> Dim:
-    """``value % divisor`` for a positive divisor; the result is in [0, divisor)."""
+    """``value % divisor`` for a positive divisor; the result is in [0, divisor), and 0 for a size of 0, which no index is in."""
     if isinstance(value, int) and isinstance(divisor, int):
         return value % divisor
+    if is_constant(divisor, 0):
+        return 0
     _, rest = divide_out(value, divisor)
     if in_range(rest, divisor):
         return rest

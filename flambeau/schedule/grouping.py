@@ -153,6 +153,8 @@ class _Fuser:
         for group in ordered:
             if group.kind not in ("loop", "matmul", "scatter") or len(group.members) >= MAX_MEMBERS:
                 continue
+            if group.kind == "scatter" and (len(others) > 1 or node in self.outputs):
+                continue  # its loop stores nothing but the scattered values
             if group.inner and node.op.family == "pointwise" and reads_product(node):
                 continue  # it becomes the product's epilogue instead
             if any((self.groups[n].downstream >> group.number) & 1 for n in others if n != group.number):
@@ -363,7 +365,8 @@ class _Fuser:
     def _stored(self) -> set[Node]:
         stored: set[Node] = set(self.outputs)
         for node, group in self.group_of.items():
-            if group.kind not in ("loop", "matmul") or any(u.group is not group for u in self.uses.get(node, [])):
+            inner = group.kind in ("loop", "matmul") or (group.kind == "scatter" and node.op.name != "scatter")
+            if not inner or any(u.group is not group for u in self.uses.get(node, [])):
                 stored.add(node)
         return stored
 

@@ -148,6 +148,8 @@ def coefficient_of(index: Dim, axis: Dim) -> Dim | None:
 
 def refine(shape: Coordinates, other: Coordinates) -> Coordinates | None:
     """The coarsest shape that both shapes (of equal element count) are merges of; None when their factors do not nest."""
+    if any(is_constant(n, 0) for n in (*shape, *other)):
+        return None
     out: list[Dim] = []
     left, right = [n for n in shape if not is_constant(n, 1)], [n for n in other if not is_constant(n, 1)]
     while left and right:
