@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.capture import pytree
 from flambeau.capture.guards import AmbientGuard, ModuleGuard, OutsideGuard
+from flambeau.capture.report import Explanation
 from flambeau.capture.recorder import Recorder, StorageState
 from flambeau.capture.segment import Segment, close_segment, fill_pending, needs_history
 from flambeau.capture.watch import PACKAGE, Watch
@@ -152,6 +153,7 @@ class CompiledFunction:
     function: Callable[..., Any]
     fullgraph: bool = False
     disabled: bool = False
+    recompile_limit: int = RECOMPILE_LIMIT
     artifacts: list[Artifact] = field(default_factory=list)
     eager_reason: str | None = None
     history: list[str] = field(default_factory=list)
@@ -177,10 +179,14 @@ class CompiledFunction:
             reasons.append(reason)
         if reasons:
             self._note(f"compiled again: {reasons[-1]}")
-        if len(self.artifacts) >= RECOMPILE_LIMIT:
-            self._go_eager(f"{RECOMPILE_LIMIT} versions were compiled and none fits; the last guard that failed: {reasons[-1]}")
+        if len(self.artifacts) >= self.recompile_limit:
+            self._go_eager(f"{self.recompile_limit} versions were compiled and none fits; the last guard that failed: {reasons[-1]}")
             return self.function(*args, **kwargs)
         return _Tracing(self, args, kwargs, description, tensors).run()
+
+    def explain(self) -> Explanation:
+        """What was compiled and why: graphs, kernels, guards, memory, recompiles. Print it."""
+        return Explanation(self)
 
     def _note(self, text: str) -> None:
         self.history.append(text)

@@ -61,6 +61,12 @@ class OutsideGuard:
             else:
                 self._object(content, depth - 1)
 
+    def describe(self) -> list[str]:
+        """Readable lines of what is checked."""
+        lines = [f"assert global {name} is {_short(value)}" for _, name, value in self.globals]
+        lines += [f"assert closure variable is {_short(value)}" for _, value in self.cells]
+        return lines + [f"assert attribute {name} == {_short(value)}" for _, name, value in self.attributes]
+
     def failed(self) -> str | None:
         """What changed, or None."""
         for namespace, name, value in self.globals:
@@ -98,6 +104,10 @@ class ModuleGuard:
     def _take(self) -> tuple[Any, ...]:
         return tuple(fingerprint(m) for root in self.modules for m in root.modules())
 
+    def describe(self) -> list[str]:
+        """Readable lines of what is checked."""
+        return [f"assert module stamp is {self.stamp} ({len(self.fingerprint)} Modules)"] if self.modules else []
+
     def failed(self) -> str | None:
         """What changed, or None."""
         if module_stamp[0] == self.stamp:
@@ -134,6 +144,11 @@ class AmbientGuard:
     @staticmethod
     def _take() -> tuple[Any, ...]:
         return context.grad_enabled, context.inference, default_float()
+
+    def describe(self) -> list[str]:
+        """Readable lines of what is checked."""
+        grad, inference, kind = self.state
+        return [f"assert grad mode is {grad}, inference mode is {inference}, default dtype is {kind}"]
 
     def failed(self) -> str | None:
         """What changed, or None."""

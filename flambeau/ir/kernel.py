@@ -261,7 +261,7 @@ def symbols_in(kernel_parts: Iterable[Dim]) -> list[str]:
 
 
 def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel:
-    """The kernel with size symbols replaced everywhere; its axes keep their names and get the new sizes."""
+    """The kernel with size symbols replaced everywhere and loaded atoms numbered from g0; axes keep their names."""
     sizes = dict(replacements)
     outer = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.outer)
     inner = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.inner)
@@ -273,7 +273,8 @@ def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel
         for a in atoms_of(value):
             if a.kind == "loaded" and a.name not in sizes:
                 node = known[a.payload]  # type: ignore[index]
-                sizes[a.name] = loaded(a.name, node.attributes.get("size", 1), node)
+                count = sum(1 for name in sizes if name.startswith("g"))
+                sizes[a.name] = loaded(f"g{count}", node.attributes.get("size", 1), node)
         return substitute(value, sizes)
 
     for node in kernel.nodes():

@@ -12,6 +12,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, atoms_of, contiguous_strides, product
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
+from flambeau.passes.simplify import simplify
 from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
 from flambeau.schedule.legalize import Strides, batch_stride, legalize, strided_operand
@@ -93,7 +94,7 @@ class _Scheduler:
         self.layouts: dict[Node, Strides] = {
             node: spec.strides for node, spec in zip(graph.inputs, inputs, strict=True) if spec.strides is not None
         }
-        self.graph = legalize(graph, self.layouts)
+        self.graph = legalize(simplify(graph), self.layouts)
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}

@@ -1,0 +1,79 @@
+"""What was compiled, as text: graphs, kernels, guards, memory and the reasons for every compile, all as readable Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from flambeau.compile.program import Program
+from flambeau.ir.graph import as_python
+from flambeau.ir.kernel import as_python as kernel_as_python
+
+if TYPE_CHECKING:
+    from flambeau.capture.compiled import Artifact, CompiledFunction
+
+
+class Explanation:
+    """The report on a compiled function; print it, or take a part: ``graphs``, ``kernels``, ``guards``, ``memory``, ``history``."""
+
+    def __init__(self, compiled: CompiledFunction) -> None:
+        self.name = compiled.name
+        self.history = list(compiled.history)
+        self.eager_reason = compiled.eager_reason
+        programs = [_program(a) for a in compiled.artifacts]
+        self.graphs = [as_python(p.graph) for p in programs]
+        self.kernels = [kernels_text(p) for p in programs]
+        self.guards = [_guards_text(a) for a in compiled.artifacts]
+        self.memory = [_memory_text(a) for a in compiled.artifacts]
+        self.runs = [a.runs for a in compiled.artifacts]
+
+    def __str__(self) -> str:
+        lines = [f"# {self.name}: {len(self.graphs)} compiled version{'s' if len(self.graphs) != 1 else ''}"]
+        if self.eager_reason:
+            lines.append(f"# runs eagerly: {self.eager_reason}")
+        lines += [f"# {note}" for note in self.history]
+        for number, graph in enumerate(self.graphs):
+            lines.append(f"\n# ---- version {number}, replayed {self.runs[number]} times ----")
+            lines += ["# guards", self.guards[number], "# graph", graph, "# kernels", self.kernels[number], "# memory", self.memory[number]]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _program(artifact: Artifact) -> Program:
+    bound = artifact.segment.plan.run.bound
+    assert bound is not None
+    return bound.program
+
+
+def kernels_text(program: Program) -> str:
+    """Every call of a program in order: its wave, what it reads and writes, and the kernel."""
+    lines: list[str] = []
+    for number, call in enumerate(program.schedule.calls):
+        lines.append(f"# call {number}, wave {call.wave}: {call.kind}, reads {list(call.reads)}, writes {list(call.writes)}")
+        if call.operands is not None:
+            o = call.operands
+            lines.append(f"# product [{o.batch}, {o.rows}, {o.depth}] x [{o.batch}, {o.depth}, {o.columns}], then for each element:")
+        if call.built is not None:
+            lines.append(kernel_as_python(call.built.kernel, f"kernel_{number}"))
+    return "\n".join(lines)
+
+
+def _guards_text(artifact: Artifact) -> str:
+    lines = [f"assert argument tensor {i} is {meta!r}, requires_grad={grad}" for i, (meta, grad) in enumerate(artifact.metas)]
+    kinds = Counter(o.kind for o in artifact.origins)
+    lines.append(f"assert {len(artifact.origins)} tensors keep their metadata: {dict(kinds)}")
+    for guard in artifact.guards:
+        lines += guard.describe()
+    lines.append(f"assert {len(artifact.checks)} settings of optimizers are as they were")
+    return "\n".join(lines)
+
+
+def _memory_text(artifact: Artifact) -> str:
+    bound = artifact.segment.plan.run.bound
+    assert bound is not None
+    temporaries = [b for b in bound.program.schedule.buffers if b.role == "temporary"]
+    waves = max((c.wave for c in bound.program.schedule.calls), default=-1) + 1
+    return (
+        f"# {len(temporaries)} temporaries in one arena of {bound.arena_bytes} bytes; {len(bound.program.schedule.calls)} kernels in {waves} waves"
+    )
