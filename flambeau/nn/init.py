@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.ops import where
-from flambeau.tensor import Tensor, empty_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = [

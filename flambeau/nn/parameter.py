@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.tensor import Tensor, empty
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty
 
 __all__ = ["Buffer", "Parameter"]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_range, check_rate, check_settings
-from flambeau.tensor import Tensor, zeros_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros_like
 
 __all__ = ["Adamax"]
 

@@ -6,7 +6,8 @@ import warnings
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype as dtype_type
-from flambeau.tensor import Tensor, empty_like, zeros_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty_like, zeros_like
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",

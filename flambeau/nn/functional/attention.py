@@ -11,7 +11,8 @@ from flambeau.nn.functional.activation import softmax
 from flambeau.nn.functional.dropout import dropout
 from flambeau.nn.functional.linear import linear
 from flambeau.nn.functional.padding import pad
-from flambeau.tensor import Tensor, cat, zeros, zeros_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros, zeros_like
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -126,14 +127,14 @@ class _Heads:
         """Keys and values split into heads, with learned and zero positions at the end, and how many those are."""
         extra = 0
         if bias_k is not None and bias_v is not None:
-            k, v = cat([k, bias_k.repeat(1, self.batch, 1)]), cat([v, bias_v.repeat(1, self.batch, 1)])
+            k, v = ops.cat([k, bias_k.repeat(1, self.batch, 1)]), ops.cat([v, bias_v.repeat(1, self.batch, 1)])
             extra += 1
         shape = (self.batch, self.heads, -1, self.size)
         k = self.split(k) if static_k is None else static_k.reshape(shape)
         v = self.split(v) if static_v is None else static_v.reshape(shape)
         if add_zero:
             nothing = zeros(self.batch, self.heads, 1, self.size, dtype=k.dtype, device=k.device)
-            k, v = cat([k, nothing], dim=2), cat([v, nothing], dim=2)
+            k, v = ops.cat([k, nothing], dim=2), ops.cat([v, nothing], dim=2)
             extra += 1
         return k, v, extra
 

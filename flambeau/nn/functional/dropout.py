@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 
 from flambeau import ops
-from flambeau.tensor import Tensor, empty
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flambeau import ops
-from flambeau.tensor import Tensor, arange, linspace, ones, stack
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import arange, linspace, ones
 
 __all__ = [
     "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear",
@@ -187,7 +188,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise NotImplementedError(f"affine_grid: needs theta (N, 2, 3) and size (N, C, H, W), got {tuple(theta.shape)} and {tuple(size)}")
     batch, _, height, width = size
     rows, columns = (_coordinates(length, bool(align_corners), theta) for length in (height, width))
-    grid = stack([columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), ones(height, width, dtype=theta.dtype)], dim=-1)
+    parts = [columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), ones(height, width, dtype=theta.dtype)]
+    grid = ops.stack(parts, dim=-1)
     return (grid.reshape(1, -1, 3) @ theta.transpose(1, 2)).reshape(batch, height, width, 2)
 
 

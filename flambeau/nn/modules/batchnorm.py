@@ -9,7 +9,8 @@ from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.tensor import Tensor, empty, ones, zeros
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty, ones, zeros
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "_BatchNorm", "_NormBase"]
 

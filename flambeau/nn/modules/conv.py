@@ -12,7 +12,8 @@ from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.sizes import _ntuple
-from flambeau.tensor import Tensor, empty
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "_ConvNd", "_ConvTransposeNd"]
 

@@ -20,7 +20,8 @@ from flambeau.nn.modules.module_hooks import (
 )
 from flambeau.nn.modules.module_state import ModuleState, _IncompatibleKeys
 from flambeau.nn.parameter import Buffer, Parameter
-from flambeau.tensor import Tensor, empty_like
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = [

@@ -10,7 +10,8 @@ from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.tensor import Tensor, empty
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

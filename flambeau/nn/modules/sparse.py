@@ -9,7 +9,8 @@ from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.tensor import Tensor, empty
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import empty
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["Embedding", "EmbeddingBag"]

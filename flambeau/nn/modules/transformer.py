@@ -15,7 +15,8 @@ from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.normalization import LayerNorm
-from flambeau.tensor import Tensor, full
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import full
 
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "_get_activation_fn",

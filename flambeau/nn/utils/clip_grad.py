@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from flambeau import ops
-from flambeau.tensor import Tensor, zeros
+from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
