@@ -155,8 +155,6 @@ class _Fuser:
                 continue
             if group.kind == "scatter" and (len(others) > 1 or node in self.outputs):
                 continue  # its loop stores nothing but the scattered values
-            if group.kind == "scatter" and (node in self.outputs or len(others) > 1):
-                continue  # a scatter stores nothing else
             if group.inner and node.op.family == "pointwise" and reads_product(node):
                 continue  # it becomes the product's epilogue instead
             if any((self.groups[n].downstream >> group.number) & 1 for n in others if n != group.number):

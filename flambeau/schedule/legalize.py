@@ -82,10 +82,6 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
-        if node.op.name == "reduce" and all(is_constant(sources[0].shape[a], 1) for a in node.attributes["axes"]):
-            return p.reshape(sources[0], shape=node.shape)
-        if node.op.name == "argreduce" and is_constant(sources[0].shape[node.attributes["axis"]], 1):
-            return p.constant(0, node.shape, node.dtype)
         if node.op.name == "matmul":
             return Node(node.op, tuple(_matmul_operand(s, layouts) for s in sources), **node.attributes)
         if node.op.family == "row":
