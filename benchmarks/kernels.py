@@ -31,8 +31,8 @@ from flambeau.runtime.thread_pool import set_num_threads
 CHUNK_NANOSECONDS = 30_000
 F32, I64 = dtypes.float32, dtypes.int64
 R, C, N = symbol("r"), symbol("c"), symbol("n")
-I, J = axis("i", R), axis("j", C)
-PLACE = I * C + J
+ROW, COLUMN = axis("i", R), axis("j", C)
+PLACE = ROW * C + COLUMN
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def copy() -> Kernel:
 
 def gelu_chain() -> Kernel:
     """gelu(x + b) * y with the tanh form of gelu."""
-    x = p.add(load(0, PLACE, F32), load(1, J, F32))
+    x = p.add(load(0, PLACE, F32), load(1, COLUMN, F32))
     inner = p.mul(number(0.7978845608, x), p.add(x, p.mul(number(0.044715, x), p.mul(x, p.mul(x, x)))))
     gelu = p.mul(p.mul(number(0.5, x), x), p.add(number(1.0, x), p.tanh(inner)))
     return make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "rrrw", [Store(3, PLACE, p.mul(gelu, load(2, PLACE, F32)))])
@@ -92,26 +92,26 @@ def layer_norm() -> Kernel:
     mean = p.div(reduce(x, "sum"), count)
     centred = p.sub(x, mean)
     rstd = p.rsqrt(p.add(p.div(reduce(p.mul(centred, centred), "sum"), count), number(1e-5, x)))
-    out = p.add(p.mul(p.mul(centred, rstd), load(1, J, F32)), load(2, J, F32))
+    out = p.add(p.mul(p.mul(centred, rstd), load(1, COLUMN, F32)), load(2, COLUMN, F32))
     return make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "rrrw", [Store(3, PLACE, out)])
 
 
 def row_sums() -> Kernel:
-    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "rw", [Store(1, I, reduce(load(0, PLACE, F32), "sum"))])
+    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "rw", [Store(1, ROW, reduce(load(0, PLACE, F32), "sum"))])
 
 
 def column_sums() -> Kernel:
     """Over the first axis of (c, r)."""
-    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "i", "rw", [Store(1, I, reduce(load(0, J * R + I, F32), "sum"))])
+    return make([KernelAxis("i", R)], [KernelAxis("j", C)], "i", "rw", [Store(1, ROW, reduce(load(0, COLUMN * R + ROW, F32), "sum"))])
 
 
 def take_rows() -> Kernel:
-    row = loaded("row", 30_000, Node(CHECK, (load(1, I, I64),), size=30_000, operator="embedding"))
-    return make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "riw", [Store(2, PLACE, load(0, row * C + J, F32))])
+    row = loaded("row", 30_000, Node(CHECK, (load(1, ROW, I64),), size=30_000, operator="embedding"))
+    return make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "riw", [Store(2, PLACE, load(0, row * C + COLUMN, F32))])
 
 
 def transpose() -> Kernel:
-    return make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "rw", [Store(1, PLACE, load(0, J * R + I, F32))])
+    return make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", "rw", [Store(1, PLACE, load(0, COLUMN * R + ROW, F32))])
 
 
 def rows(name: str, kernel: Kernel, r: int, c: int, *elements: int) -> Case:
