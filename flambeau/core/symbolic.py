@@ -473,6 +473,22 @@ def decide(relation: str, value: Dim) -> bool:
     return truth
 
 
+def differs(a: Dim, b: Dim) -> bool:
+    """Whether a != b by the sizes at hand; where none are known, only if that is proven.
+
+    A graph is traced with sizes at hand and rewritten without: what was found equal then is not doubted later.
+    """
+    if _scopes():
+        return not a == b
+    gap = a - b
+    return gap != 0 if isinstance(gap, int) else is_nonnegative(gap - 1) or is_nonnegative(-gap - 1)
+
+
+def shapes_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes differ, in the sense of ``differs``."""
+    return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
+
+
 def specialize(value: Dim) -> int:
     """The value at hand as an int; records that callers must have the same."""
     if isinstance(value, int):

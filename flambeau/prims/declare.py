@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flambeau.core.aval import Aval
+from flambeau.core.symbolic import shapes_differ
 from flambeau.ir.node import Node
 
 Derivative = Callable[..., "tuple[Node | None, ...]"]
@@ -67,6 +68,6 @@ def same(*avals: Aval) -> Aval:
     """The rule of pointwise primitives: equal shapes, equal dtypes."""
     first = avals[0]
     for other in avals[1:]:
-        if other.dtype is not first.dtype or other.shape != first.shape:
+        if other.dtype is not first.dtype or (other.shape != first.shape and shapes_differ(other.shape, first.shape)):
             raise TypeError(f"primitives neither broadcast nor promote: {', '.join(map(str, avals))}")
     return Aval(first.shape, first.dtype) if first.weak else first

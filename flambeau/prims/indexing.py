@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.symbolic import Dim, product
+from flambeau.core.symbolic import Dim, product, shapes_differ
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
@@ -22,7 +22,7 @@ MODES = {"set": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min
 def _take_rule(x: Aval, *indices: Aval) -> Aval:
     require(0 < len(indices) <= len(x.shape), "take", f"{len(indices)} indices for {x}")
     for index in indices:
-        require(index.dtype is dtypes.int64 and index.shape == indices[0].shape, "take", f"index {index}, first {indices[0]}")
+        require(index.dtype is dtypes.int64 and not shapes_differ(index.shape, indices[0].shape), "take", f"index {index}, first {indices[0]}")
     return Aval((*indices[0].shape, *x.shape[len(indices) :]), x.dtype)
 
 
@@ -31,7 +31,7 @@ take = prim("take", "index", _take_rule, lambda x, *indices: x[indices], "x at t
 
 def _scatter_rule(x: Aval, values: Aval, *indices: Aval, mode: str) -> Aval:
     shape = (*indices[0].shape, *x.shape[len(indices) :])
-    ok = values.shape == shape and values.dtype is x.dtype and mode in MODES
+    ok = not shapes_differ(values.shape, shape) and values.dtype is x.dtype and mode in MODES
     require(ok, "scatter", f"mode {mode!r}, needs values {x.dtype.short}{shape}, got {values}")
     return x
 

@@ -11,6 +11,7 @@ import numpy as np
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import shapes_differ
 from flambeau.ir.node import Node
 from flambeau.prims.declare import Prim, prim, require, same
 from flambeau.prims.structure import constant
@@ -153,7 +154,7 @@ def _truncated(x: Any, y: Any) -> Any:
 
 def _where_rule(condition: Aval, x: Aval, y: Aval) -> Aval:
     out = same(x, y)
-    ok = condition.dtype is dtypes.bool_ and condition.shape == out.shape
+    ok = condition.dtype is dtypes.bool_ and not shapes_differ(condition.shape, out.shape)
     require(ok, "where", f"needs a bool condition of shape {out.shape}, got {condition}")
     return out
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, differs, shapes_differ
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims.declare import prim, require
@@ -70,8 +70,8 @@ argreduce = prim("argreduce", "reduce", _argreduce_rule, _argreduce_reference, "
 
 
 def _matmul_rule(a: Aval, b: Aval) -> Aval:
-    ok = len(a.shape) == len(b.shape) >= 2 and a.dtype is b.dtype and a.shape[-1] == b.shape[-2]
-    require(ok and a.shape[:-2] == b.shape[:-2], "matmul", f"cannot multiply {a} and {b}")
+    ok = len(a.shape) == len(b.shape) >= 2 and a.dtype is b.dtype and not differs(a.shape[-1], b.shape[-2])
+    require(ok and not shapes_differ(a.shape[:-2], b.shape[:-2]), "matmul", f"cannot multiply {a} and {b}")
     return Aval((*a.shape[:-1], b.shape[-1]), a.dtype)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, product
+from flambeau.core.symbolic import Dim, differs, product
 from flambeau.ir.node import Node
 from flambeau.prims.declare import prim, require
 
@@ -43,7 +43,7 @@ iota = prim("iota", "source", lambda shape, axis, dtype: Aval(shape, dtype), _io
 
 
 def _expand_rule(x: Aval, shape: Shape) -> Aval:
-    ok = len(x.shape) == len(shape) and all(a is b or a == b or a == 1 for a, b in zip(x.shape, shape, strict=True))
+    ok = len(x.shape) == len(shape) and all(a is b or not differs(a, b) or a == 1 for a, b in zip(x.shape, shape, strict=True))
     require(ok, "expand", f"cannot expand {x} to {shape}")
     return Aval(shape, x.dtype)
 
@@ -52,7 +52,7 @@ expand = prim("expand", "view", _expand_rule, lambda x, shape: np.broadcast_to(x
 
 
 def _reshape_rule(x: Aval, shape: Shape) -> Aval:
-    require(product(x.shape) == product(shape), "reshape", f"cannot view {x} as {shape}")
+    require(not differs(product(x.shape), product(shape)), "reshape", f"cannot view {x} as {shape}")
     return Aval(shape, x.dtype)
 
 
@@ -102,7 +102,7 @@ pad = prim("pad", "view", _pad_rule, _pad_reference, "x with ``value`` before, a
 def _cat_rule(*xs: Aval, axis: int) -> Aval:
     first = xs[0]
     for x in xs[1:]:
-        rest = all(a == b for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis)
+        rest = not any(differs(a, b) for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis)
         require(rest and x.dtype is first.dtype, "cat", f"{x} does not fit {first} along axis {axis}")
     total: Dim = 0
     for x in xs:
@@ -152,7 +152,7 @@ window = prim(
 
 
 def _diagonal_rule(x: Aval) -> Aval:
-    require(len(x.shape) >= 2 and x.shape[-1] == x.shape[-2], "diagonal", f"needs square matrices, got {x}")
+    require(len(x.shape) >= 2 and not differs(x.shape[-1], x.shape[-2]), "diagonal", f"needs square matrices, got {x}")
     return Aval(x.shape[:-1], x.dtype)
 
 
