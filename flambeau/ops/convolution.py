@@ -12,6 +12,7 @@ from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
+from flambeau.ops.matmul import multiply
 from flambeau.ops.rearrange import constant_padded
 from flambeau.ops.view import as_sizes, cut
 
@@ -133,7 +134,7 @@ def _grouped(view: Node, weight: Node, count: int, groups: int) -> Node:
     columns = p.permute(split, axes=(*range(1, 1 + g), 1 + g, *kernel, 0, *spatial))
     inner = channels * product(sizes)
     columns = p.reshape(columns, shape=(*lead, inner, batch * product(lengths)))
-    out = p.matmul(p.reshape(weight, shape=(*lead, outputs, inner)), columns)
+    out = multiply(p.reshape(weight, shape=(*lead, outputs, inner)), columns)
     out = p.reshape(out, shape=(*lead, outputs, batch, *lengths))
     out = p.permute(out, axes=(g + 1, *range(g + 1), *range(g + 2, g + 2 + count)))
     return p.reshape(out, shape=(batch, weight.shape[0], *lengths))
@@ -213,7 +214,7 @@ def _spread_products(x: Node, weight: Node, count: int, groups: int) -> Node:
     right = p.permute(p.reshape(x, shape=(batch, groups, channels, *lengths)), axes=order)
     right = p.reshape(right, shape=(groups, channels, batch * product(lengths)))
     left = p.transpose(p.reshape(weight, shape=(groups, channels, outputs * product(sizes))))
-    out = p.reshape(p.matmul(left, right), shape=(groups, outputs, *sizes, batch, *lengths))
+    out = p.reshape(multiply(left, right), shape=(groups, outputs, *sizes, batch, *lengths))
     kernel, spatial = range(2, 2 + count), range(3 + count, 3 + 2 * count)
     out = p.permute(out, axes=(2 + count, 0, 1, *spatial, *kernel))
     return p.reshape(out, shape=(batch, groups * outputs, *lengths, *sizes))

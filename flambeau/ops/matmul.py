@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flambeau import prims as p
+from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
@@ -47,6 +48,20 @@ def _plus(operator: str, x: Node, beta: Node | int, made: Node, alpha: Node | in
     return p.add(x, made if isinstance(alpha, int) else p.mul(made, broadcast_to(alpha, made.shape)))
 
 
+def multiply(a: Node, b: Node) -> Node:
+    """[..., n, k] x [..., k, m] -> [..., n, m]; integers, for which there is no product of tiles, as a sum of products."""
+    if a.dtype.is_floating_point:
+        return p.matmul(a, b)
+    if a.dtype is dtypes.bool_:
+        raise RuntimeError("matmul: products of bool matrices are not supported; convert them to an integer or floating point type")
+    *batch, n, k = a.shape
+    m = b.shape[-1]
+    shape = (*batch, n, m, k)
+    left = p.expand(p.reshape(a, shape=(*batch, n, 1, k)), shape=shape)
+    right = p.expand(p.reshape(p.transpose(b), shape=(*batch, 1, m, k)), shape=shape)
+    return p.reduce(p.mul(left, right), kind="sum", axes=(len(shape) - 1,))
+
+
 # -- fixed ranks ------------------------------------------------------------------------------------------
 @op(
     promote=PRODUCT,
@@ -56,19 +71,19 @@ def mm(x: Value, mat2: Value) -> Node:
     """Matrix product: [n, k] x [k, m] -> [n, m]."""
     _require_rank("mm", self=(x, 2), mat2=(mat2, 2))
     _require_inner("mm", x, mat2)
-    return p.matmul(x, mat2)
+    return multiply(x, mat2)
 
 
 @op(promote=PRODUCT, samples=lambda m: [case(m.float(2, 3, 4), m.float(2, 4, 5)), case(m.float(0, 2, 3), m.float(0, 3, 2))])
 def bmm(x: Value, mat2: Value) -> Node:
     """A product for each pair of matrices: [b, n, k] x [b, k, m] -> [b, n, m]."""
     _require_batches("bmm", x, mat2)
-    return p.matmul(x, mat2)
+    return multiply(x, mat2)
 
 
 def matrix_vector(a: Node, v: Node) -> Node:
     """[n, k] x [k] -> [n]."""
-    return p.reshape(p.matmul(a, p.reshape(v, shape=(*v.shape, 1))), shape=a.shape[:-1])
+    return p.reshape(multiply(a, p.reshape(v, shape=(*v.shape, 1))), shape=a.shape[:-1])
 
 
 @op(promote=PRODUCT, samples=lambda m: [case(m.float(3, 4), m.float(4))])
@@ -140,7 +155,7 @@ def addbmm(x: Value, batch1: Value, batch2: Value, *, beta: Value | int = 1, alp
     _require_batches("addbmm", batch1, batch2)
     b, n, k = batch1.shape
     wide = p.reshape(p.permute(batch1, axes=(1, 0, 2)), shape=(n, b * k))
-    return _plus("addbmm", x, beta, p.matmul(wide, p.reshape(batch2, shape=(b * k, batch2.shape[2]))), alpha)
+    return _plus("addbmm", x, beta, multiply(wide, p.reshape(batch2, shape=(b * k, batch2.shape[2]))), alpha)
 
 
 # -- any rank ---------------------------------------------------------------------------------------------
@@ -148,7 +163,7 @@ def batched_product(a: Node, b: Node, operator: str) -> Node:
     """[..., n, k] x [..., k, m] with the leading axes broadcast."""
     _require_inner(operator, a, b)
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2], operator=operator)
-    return p.matmul(broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(b, (*batch, *b.shape[-2:])))
+    return multiply(broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(b, (*batch, *b.shape[-2:])))
 
 
 def rows_product(x: Node, b: Node, operator: str) -> Node:
@@ -158,8 +173,8 @@ def rows_product(x: Node, b: Node, operator: str) -> Node:
         rows = (product(x.shape[:-1]), x.shape[-1])
         raise RuntimeError(f"{operator}: mat1 and mat2 shapes cannot be multiplied ({_text(rows)} and {_text(b.shape)})")
     if x.rank == 2:
-        return p.matmul(x, b)
-    out = p.matmul(p.reshape(x, shape=(product(x.shape[:-1]), k)), b)
+        return multiply(x, b)
+    out = multiply(p.reshape(x, shape=(product(x.shape[:-1]), k)), b)
     return p.reshape(out, shape=(*x.shape[:-1], m))
 
 
@@ -234,7 +249,7 @@ def contract(a: Node, b: Node, pairs: Sequence[tuple[int, int]], batch: Sequence
     right = p.permute(b, axes=(*(y for _, y in batch), *(y for _, y in pairs), *free_b))
     left = p.reshape(left, shape=(*lead, product(rows), inner))
     right = p.reshape(right, shape=(*lead, inner, product(columns)))
-    return p.reshape(p.matmul(left, right), shape=(*lead, *rows, *columns))
+    return p.reshape(multiply(left, right), shape=(*lead, *rows, *columns))
 
 
 def _tensordot_samples(m: SampleMaker) -> Calls:
