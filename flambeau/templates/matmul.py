@@ -90,7 +90,8 @@ class StoreEpilogue:
 class MatmulKernel:
     """The text of one exported function ``name`` and how to launch it for given sizes.
 
-    Slots, in order: `SLOTS` (strides in elements, 0 for a broadcast batch; C's column stride is 1), then the extra ones.
+    Slots, in order: `SLOTS` (strides in elements, 0 for a broadcast batch; C's column stride is 1), then the extra ones. With an
+    epilogue of its own, the kernel takes C's slots as a hint only: where memory will be written soon, or 0.
     For each size, `plan` gives the number of chunks, the value of the ``grain`` slot and the bytes of scratch a thread needs.
     """
 

@@ -191,10 +191,12 @@ class _Block:
             added = e.select(e.compare("eq", first, number(0)), _NULL, sums)
             to_c = e.binary("and", last, e.compare("eq", width, number(shape.columns))) if self.stores_directly else _NO
             finishes = e.binary("and", last, e.binary("xor", to_c, e.const(True, "i1")))
-            out = e.select(to_c, self.context.output(e, self.batch, e.add(self.row, row), column, self.kind), sums)
-            out = e.select(finishes, self.tile, out)
+            in_c = self.context.output(e, self.batch, e.add(self.row, row), column, self.kind)
+            out = e.select(to_c, in_c, e.select(finishes, self.tile, sums))
             out_row = e.select(to_c, size["c_row"], e.select(finishes, number(shape.columns), self.sums_row))
-            operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows, ahead, ahead_row]
+            hinted = e.binary("and", last, e.compare("ne", size["c"], _NULL))
+            soon, soon_row = e.select(hinted, in_c, out), e.select(hinted, size["c_row"], out_row)
+            operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows, ahead, ahead_row, soon, soon_row]
             e.emit(f"call void {tile.text}({', '.join(map(str, operands))})")
             self._when(
                 finishes,

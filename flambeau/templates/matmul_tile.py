@@ -126,7 +126,7 @@ def number(value: int) -> Value:
 
 TILE_PARAMETERS = (
     "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, i64 sums_row, ptr out, i64 out_row, i64 rows, "
-    "ptr ahead, i64 ahead_row"
+    "ptr ahead, i64 ahead_row, ptr soon, i64 soon_row"
 )
 # By rows, the tallest tile asks for one line of the next panel at each step of K: step k for row k % ROWS_AHEAD from ``ahead``.
 ROWS_AHEAD = 16
@@ -142,15 +142,15 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
     A null ``sums`` adds nothing. The tallest tile needs all its rows; in the others, rows from ``rows`` on repeat the last one.
-    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1.
+    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1. What will be written is at ``soon``.
     """
     parameters = open_function(e, tile_name(height), TILE_PARAMETERS)
-    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, ahead, ahead_row = parameters
+    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, ahead, ahead_row, soon, soon_row = parameters
     lanes, vectors = shape.lanes, shape.vectors
     whole = height == shape.heights[0]
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
     for row in row_of:
-        target = e.offset(out, e.mul(row, out_row), kind)
+        target = e.offset(soon, e.mul(row, soon_row), kind)
         for v in range(vectors):
             e.prefetch(e.offset(target, v * lanes, kind), write=True)
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
@@ -237,26 +237,24 @@ def emit_finish(e: Emitter, shape: TileShape, kind: str, epilogue: Epilogue, ext
     lanes = shape.lanes
     context = load_context(e, slots, extra_slots)
 
-    def every_row(first: Value, mask: Value | None) -> None:
-        def one_row(i: Value, _: list[Value]) -> list[Value]:
-            value = e.load(e.offset(tile, e.add(e.mul(i, number(shape.columns)), first), kind), kind, lanes)
-            epilogue.emit(e, context, value, batch, e.add(row, i), e.add(column, first), mask)
+    def one_vector(i: Value, first: Value, mask: Value | None) -> None:
+        value = e.load(e.offset(tile, e.add(e.mul(i, number(shape.columns)), first), kind), kind, lanes)
+        epilogue.emit(e, context, value, batch, e.add(row, i), e.add(column, first), mask)
+
+    def one_row(i: Value, _: list[Value]) -> list[Value]:
+        def whole(first: Value, _: list[Value]) -> list[Value]:
+            one_vector(i, first, None)
             return []
 
-        e.loop(number(0), rows, 1, [], one_row, "row")
+        def rest(first: Value, _: list[Value]) -> list[Value]:
+            one_vector(i, first, mask)
+            return []
 
-    def one_vector(first: Value, _: list[Value]) -> list[Value]:
-        left = e.sub(columns, first)
-        whole, partial, after = e.fresh_label("whole"), e.fresh_label("partial"), e.fresh_label("after")
-        e.branch_if(e.compare("sge", left, number(lanes)), whole, partial)
-        e.label(whole)
-        every_row(first, None)
-        e.branch(after)
-        e.label(partial)
-        every_row(first, lane_mask(e, left, lanes))
-        e.branch(after)
-        e.label(after)
+        e.loop(number(0), full, lanes, [], whole, "vector")
+        e.loop(full, columns, lanes, [], rest, "rest")
         return []
 
-    e.loop(number(0), columns, lanes, [], one_vector, "vector")
+    full = e.binary("and", columns, number(-lanes))
+    mask = lane_mask(e, e.sub(columns, full), lanes)
+    e.loop(number(0), rows, 1, [], one_row, "row")
     close_function(e)
