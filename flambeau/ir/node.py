@@ -20,7 +20,7 @@ class Operation(Protocol):
     def infer(self, sources: tuple[Node, ...], attributes: Mapping[str, Any]) -> Aval: ...
 
 
-def _bits(value: Any) -> Any:
+def bits_key(value: Any) -> Any:
     """A key that tells constants apart by their bits: 0.0 from -0.0, 1 from True, NaN payloads."""
     kind = type(value)
     if kind is float:
@@ -28,7 +28,7 @@ def _bits(value: Any) -> Any:
     if kind is bool:
         return ("bool", value)
     if kind is tuple:
-        return tuple(_bits(v) for v in value)
+        return tuple(bits_key(v) for v in value)
     return value
 
 
@@ -48,7 +48,7 @@ class Node:
     serial: int
 
     def __new__(cls, op: Any, sources: tuple[Node, ...] = (), /, **attributes: Any) -> Node:
-        key = (op, sources, tuple((k, _bits(v)) for k, v in attributes.items()))
+        key = (op, sources, tuple((k, bits_key(v)) for k, v in attributes.items()))
         reference = _interned.get(key)
         if reference is not None and (found := reference()) is not None:
             return found

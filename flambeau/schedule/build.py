@@ -10,6 +10,7 @@ from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, l
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
+from flambeau.schedule.fingerprint import fingerprint
 from flambeau.schedule.grouping import Group, core_axes
 from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
 
@@ -34,6 +35,11 @@ class Target:
     strides: tuple[Dim, ...] | None = None
 
 
+_built: dict[object, BuiltKernel] = {}
+# Kernels of equal groups that are remembered.
+MEMORY = 10_000
+
+
 class KernelBuilder:
     """Builds the kernel of one group."""
 
@@ -45,6 +51,21 @@ class KernelBuilder:
         self.scalar_types = scalar_types
 
     def build(self) -> BuiltKernel:
+        """The kernel, taken from an equal group where there was one."""
+        mark = fingerprint(self.group, [(t.node, t.buffer, (t.dtype, t.strides)) for t in self.targets], self.reader)
+        key = (mark.key, tuple(t.dtype for t in self.targets))
+        found = _built.get(key)
+        places = [s.buffer for s in mark.sources] + [t.buffer for t in self.targets]
+        scalars = [s.scalar for s in mark.sources]
+        if found is None:
+            built = self._build()
+            buffers = tuple(places.index(b) for b in built.buffers)
+            found = _built[key] = BuiltKernel(built.kernel, buffers, tuple(scalars.index(s) for s in built.scalars), built.sizes)
+            if len(_built) > MEMORY:
+                _built.clear()
+        return BuiltKernel(found.kernel, tuple(places[b] for b in found.buffers), tuple(scalars[s] for s in found.scalars), found.sizes)
+
+    def _build(self) -> BuiltKernel:
         outer, inner, replaced, vector = self._choose_axes()
         lowerer, stores = self._lower(replaced, tuple(name for name, _ in inner))
         return self._finish(lowerer, stores, outer, inner, vector)
