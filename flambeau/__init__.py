@@ -1,0 +1,435 @@
+"""flambeau: PyTorch's programming model on generated kernels. Use it as ``import flambeau as torch``."""
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any
+
+from flambeau import autograd as autograd
+from flambeau import ops as ops
+from flambeau.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from flambeau.core.device import Device as device
+from flambeau.core.dtypes import bfloat16 as bfloat16
+from flambeau.core.dtypes import bool_ as bool
+from flambeau.core.dtypes import complex64 as cfloat
+from flambeau.core.dtypes import complex64 as complex64
+from flambeau.core.dtypes import complex128 as cdouble
+from flambeau.core.dtypes import complex128 as complex128
+from flambeau.core.dtypes import dtype as dtype
+from flambeau.core.dtypes import float16 as float16
+from flambeau.core.dtypes import float16 as half
+from flambeau.core.dtypes import float32 as float
+from flambeau.core.dtypes import float32 as float32
+from flambeau.core.dtypes import float64 as double
+from flambeau.core.dtypes import float64 as float64
+from flambeau.core.dtypes import int8 as int8
+from flambeau.core.dtypes import int16 as int16
+from flambeau.core.dtypes import int16 as short
+from flambeau.core.dtypes import int32 as int
+from flambeau.core.dtypes import int32 as int32
+from flambeau.core.dtypes import int64 as int64
+from flambeau.core.dtypes import int64 as long
+from flambeau.core.dtypes import uint8 as uint8
+from flambeau.core.layout import Layout as layout
+from flambeau.core.layout import MemoryFormat as memory_format
+from flambeau.core.layout import channels_last as channels_last
+from flambeau.core.layout import channels_last_3d as channels_last_3d
+from flambeau.core.layout import contiguous_format as contiguous_format
+from flambeau.core.layout import preserve_format as preserve_format
+from flambeau.core.layout import strided as strided
+from flambeau.core.shape import Size as Size
+from flambeau.runtime.generator import default_generator as default_generator
+from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
+from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor.creation import arange as arange
+from flambeau.tensor.creation import as_tensor as as_tensor
+from flambeau.tensor.creation import asarray as asarray
+from flambeau.tensor.creation import empty as empty
+from flambeau.tensor.creation import empty_like as empty_like
+from flambeau.tensor.creation import empty_permuted as empty_permuted
+from flambeau.tensor.creation import empty_strided as empty_strided
+from flambeau.tensor.creation import eye as eye
+from flambeau.tensor.creation import from_dlpack as from_dlpack
+from flambeau.tensor.creation import from_numpy as from_numpy
+from flambeau.tensor.creation import frombuffer as frombuffer
+from flambeau.tensor.creation import full as full
+from flambeau.tensor.creation import full_like as full_like
+from flambeau.tensor.creation import linspace as linspace
+from flambeau.tensor.creation import logspace as logspace
+from flambeau.tensor.creation import ones as ones
+from flambeau.tensor.creation import ones_like as ones_like
+from flambeau.tensor.creation import range_ as range
+from flambeau.tensor.creation import scalar_tensor as scalar_tensor
+from flambeau.tensor.creation import tensor as tensor
+from flambeau.tensor.creation import tril_indices as tril_indices
+from flambeau.tensor.creation import triu_indices as triu_indices
+from flambeau.tensor.creation import zeros as zeros
+from flambeau.tensor.creation import zeros_like as zeros_like
+from flambeau.tensor.functions_index import argwhere as argwhere
+from flambeau.tensor.functions_index import bincount as bincount
+from flambeau.tensor.functions_index import bucketize as bucketize
+from flambeau.tensor.functions_index import diagonal_scatter as diagonal_scatter
+from flambeau.tensor.functions_index import gather as gather
+from flambeau.tensor.functions_index import histc as histc
+from flambeau.tensor.functions_index import index_add as index_add
+from flambeau.tensor.functions_index import index_copy as index_copy
+from flambeau.tensor.functions_index import index_fill as index_fill
+from flambeau.tensor.functions_index import index_put as index_put
+from flambeau.tensor.functions_index import index_put_ as index_put_
+from flambeau.tensor.functions_index import index_reduce as index_reduce
+from flambeau.tensor.functions_index import index_select as index_select
+from flambeau.tensor.functions_index import isin as isin
+from flambeau.tensor.functions_index import masked_scatter as masked_scatter
+from flambeau.tensor.functions_index import masked_select as masked_select
+from flambeau.tensor.functions_index import nonzero as nonzero
+from flambeau.tensor.functions_index import nonzero_static as nonzero_static
+from flambeau.tensor.functions_index import put as put
+from flambeau.tensor.functions_index import scatter as scatter
+from flambeau.tensor.functions_index import scatter_add as scatter_add
+from flambeau.tensor.functions_index import scatter_reduce as scatter_reduce
+from flambeau.tensor.functions_index import searchsorted as searchsorted
+from flambeau.tensor.functions_index import select_scatter as select_scatter
+from flambeau.tensor.functions_index import slice_scatter as slice_scatter
+from flambeau.tensor.functions_index import take as take
+from flambeau.tensor.functions_index import take_along_dim as take_along_dim
+from flambeau.tensor.functions_index import unique as unique
+from flambeau.tensor.functions_index import unique_consecutive as unique_consecutive
+from flambeau.tensor.functions_index import unravel_index as unravel_index
+from flambeau.tensor.functions_index import where as where
+from flambeau.tensor.functions_linear import addbmm as addbmm
+from flambeau.tensor.functions_linear import addmm as addmm
+from flambeau.tensor.functions_linear import addmv as addmv
+from flambeau.tensor.functions_linear import addr as addr
+from flambeau.tensor.functions_linear import baddbmm as baddbmm
+from flambeau.tensor.functions_linear import bilinear as bilinear
+from flambeau.tensor.functions_linear import bmm as bmm
+from flambeau.tensor.functions_linear import chain_matmul as chain_matmul
+from flambeau.tensor.functions_linear import cross as cross
+from flambeau.tensor.functions_linear import dot as dot
+from flambeau.tensor.functions_linear import einsum as einsum
+from flambeau.tensor.functions_linear import ger as ger
+from flambeau.tensor.functions_linear import inner as inner
+from flambeau.tensor.functions_linear import kron as kron
+from flambeau.tensor.functions_linear import matmul as matmul
+from flambeau.tensor.functions_linear import matrix_power as matrix_power
+from flambeau.tensor.functions_linear import mm as mm
+from flambeau.tensor.functions_linear import mv as mv
+from flambeau.tensor.functions_linear import outer as outer
+from flambeau.tensor.functions_linear import tensordot as tensordot
+from flambeau.tensor.functions_linear import vdot as vdot
+from flambeau.tensor.functions_pointwise import abs as abs
+from flambeau.tensor.functions_pointwise import absolute as absolute
+from flambeau.tensor.functions_pointwise import acos as acos
+from flambeau.tensor.functions_pointwise import acosh as acosh
+from flambeau.tensor.functions_pointwise import add as add
+from flambeau.tensor.functions_pointwise import addcdiv as addcdiv
+from flambeau.tensor.functions_pointwise import addcmul as addcmul
+from flambeau.tensor.functions_pointwise import arccos as arccos
+from flambeau.tensor.functions_pointwise import arccosh as arccosh
+from flambeau.tensor.functions_pointwise import arcsin as arcsin
+from flambeau.tensor.functions_pointwise import arcsinh as arcsinh
+from flambeau.tensor.functions_pointwise import arctan as arctan
+from flambeau.tensor.functions_pointwise import arctan2 as arctan2
+from flambeau.tensor.functions_pointwise import arctanh as arctanh
+from flambeau.tensor.functions_pointwise import asin as asin
+from flambeau.tensor.functions_pointwise import asinh as asinh
+from flambeau.tensor.functions_pointwise import atan as atan
+from flambeau.tensor.functions_pointwise import atan2 as atan2
+from flambeau.tensor.functions_pointwise import atanh as atanh
+from flambeau.tensor.functions_pointwise import bitwise_and as bitwise_and
+from flambeau.tensor.functions_pointwise import bitwise_left_shift as bitwise_left_shift
+from flambeau.tensor.functions_pointwise import bitwise_not as bitwise_not
+from flambeau.tensor.functions_pointwise import bitwise_or as bitwise_or
+from flambeau.tensor.functions_pointwise import bitwise_right_shift as bitwise_right_shift
+from flambeau.tensor.functions_pointwise import bitwise_xor as bitwise_xor
+from flambeau.tensor.functions_pointwise import ceil as ceil
+from flambeau.tensor.functions_pointwise import clamp as clamp
+from flambeau.tensor.functions_pointwise import clamp_max as clamp_max
+from flambeau.tensor.functions_pointwise import clamp_min as clamp_min
+from flambeau.tensor.functions_pointwise import clip as clip
+from flambeau.tensor.functions_pointwise import copysign as copysign
+from flambeau.tensor.functions_pointwise import cos as cos
+from flambeau.tensor.functions_pointwise import cosh as cosh
+from flambeau.tensor.functions_pointwise import deg2rad as deg2rad
+from flambeau.tensor.functions_pointwise import digamma as digamma
+from flambeau.tensor.functions_pointwise import div as div
+from flambeau.tensor.functions_pointwise import divide as divide
+from flambeau.tensor.functions_pointwise import eq as eq
+from flambeau.tensor.functions_pointwise import erf as erf
+from flambeau.tensor.functions_pointwise import erfc as erfc
+from flambeau.tensor.functions_pointwise import erfinv as erfinv
+from flambeau.tensor.functions_pointwise import exp as exp
+from flambeau.tensor.functions_pointwise import exp2 as exp2
+from flambeau.tensor.functions_pointwise import expm1 as expm1
+from flambeau.tensor.functions_pointwise import fix as fix
+from flambeau.tensor.functions_pointwise import float_power as float_power
+from flambeau.tensor.functions_pointwise import floor as floor
+from flambeau.tensor.functions_pointwise import floor_divide as floor_divide
+from flambeau.tensor.functions_pointwise import fmax as fmax
+from flambeau.tensor.functions_pointwise import fmin as fmin
+from flambeau.tensor.functions_pointwise import fmod as fmod
+from flambeau.tensor.functions_pointwise import frac as frac
+from flambeau.tensor.functions_pointwise import ge as ge
+from flambeau.tensor.functions_pointwise import greater as greater
+from flambeau.tensor.functions_pointwise import greater_equal as greater_equal
+from flambeau.tensor.functions_pointwise import gt as gt
+from flambeau.tensor.functions_pointwise import heaviside as heaviside
+from flambeau.tensor.functions_pointwise import hypot as hypot
+from flambeau.tensor.functions_pointwise import isclose as isclose
+from flambeau.tensor.functions_pointwise import isfinite as isfinite
+from flambeau.tensor.functions_pointwise import isinf as isinf
+from flambeau.tensor.functions_pointwise import isnan as isnan
+from flambeau.tensor.functions_pointwise import isneginf as isneginf
+from flambeau.tensor.functions_pointwise import isposinf as isposinf
+from flambeau.tensor.functions_pointwise import ldexp as ldexp
+from flambeau.tensor.functions_pointwise import le as le
+from flambeau.tensor.functions_pointwise import lerp as lerp
+from flambeau.tensor.functions_pointwise import less as less
+from flambeau.tensor.functions_pointwise import less_equal as less_equal
+from flambeau.tensor.functions_pointwise import lgamma as lgamma
+from flambeau.tensor.functions_pointwise import log as log
+from flambeau.tensor.functions_pointwise import log1p as log1p
+from flambeau.tensor.functions_pointwise import log2 as log2
+from flambeau.tensor.functions_pointwise import log10 as log10
+from flambeau.tensor.functions_pointwise import logaddexp as logaddexp
+from flambeau.tensor.functions_pointwise import logaddexp2 as logaddexp2
+from flambeau.tensor.functions_pointwise import logical_and as logical_and
+from flambeau.tensor.functions_pointwise import logical_not as logical_not
+from flambeau.tensor.functions_pointwise import logical_or as logical_or
+from flambeau.tensor.functions_pointwise import logical_xor as logical_xor
+from flambeau.tensor.functions_pointwise import logit as logit
+from flambeau.tensor.functions_pointwise import lt as lt
+from flambeau.tensor.functions_pointwise import masked_fill as masked_fill
+from flambeau.tensor.functions_pointwise import maximum as maximum
+from flambeau.tensor.functions_pointwise import minimum as minimum
+from flambeau.tensor.functions_pointwise import mul as mul
+from flambeau.tensor.functions_pointwise import multiply as multiply
+from flambeau.tensor.functions_pointwise import nan_to_num as nan_to_num
+from flambeau.tensor.functions_pointwise import ne as ne
+from flambeau.tensor.functions_pointwise import neg as neg
+from flambeau.tensor.functions_pointwise import negative as negative
+from flambeau.tensor.functions_pointwise import nextafter as nextafter
+from flambeau.tensor.functions_pointwise import not_equal as not_equal
+from flambeau.tensor.functions_pointwise import positive as positive
+from flambeau.tensor.functions_pointwise import pow as pow
+from flambeau.tensor.functions_pointwise import rad2deg as rad2deg
+from flambeau.tensor.functions_pointwise import reciprocal as reciprocal
+from flambeau.tensor.functions_pointwise import relu as relu
+from flambeau.tensor.functions_pointwise import remainder as remainder
+from flambeau.tensor.functions_pointwise import round as round
+from flambeau.tensor.functions_pointwise import rsqrt as rsqrt
+from flambeau.tensor.functions_pointwise import rsub as rsub
+from flambeau.tensor.functions_pointwise import sgn as sgn
+from flambeau.tensor.functions_pointwise import sigmoid as sigmoid
+from flambeau.tensor.functions_pointwise import sign as sign
+from flambeau.tensor.functions_pointwise import signbit as signbit
+from flambeau.tensor.functions_pointwise import sin as sin
+from flambeau.tensor.functions_pointwise import sinc as sinc
+from flambeau.tensor.functions_pointwise import sinh as sinh
+from flambeau.tensor.functions_pointwise import sqrt as sqrt
+from flambeau.tensor.functions_pointwise import square as square
+from flambeau.tensor.functions_pointwise import sub as sub
+from flambeau.tensor.functions_pointwise import subtract as subtract
+from flambeau.tensor.functions_pointwise import tan as tan
+from flambeau.tensor.functions_pointwise import tanh as tanh
+from flambeau.tensor.functions_pointwise import true_divide as true_divide
+from flambeau.tensor.functions_pointwise import trunc as trunc
+from flambeau.tensor.functions_pointwise import xlogy as xlogy
+from flambeau.tensor.functions_random import Generator as Generator
+from flambeau.tensor.functions_random import bernoulli as bernoulli
+from flambeau.tensor.functions_random import get_rng_state as get_rng_state
+from flambeau.tensor.functions_random import initial_seed as initial_seed
+from flambeau.tensor.functions_random import manual_seed as manual_seed
+from flambeau.tensor.functions_random import multinomial as multinomial
+from flambeau.tensor.functions_random import normal as normal
+from flambeau.tensor.functions_random import rand as rand
+from flambeau.tensor.functions_random import rand_like as rand_like
+from flambeau.tensor.functions_random import randint as randint
+from flambeau.tensor.functions_random import randint_like as randint_like
+from flambeau.tensor.functions_random import randn as randn
+from flambeau.tensor.functions_random import randn_like as randn_like
+from flambeau.tensor.functions_random import randperm as randperm
+from flambeau.tensor.functions_random import seed as seed
+from flambeau.tensor.functions_random import set_rng_state as set_rng_state
+from flambeau.tensor.functions_reduce import all as all
+from flambeau.tensor.functions_reduce import allclose as allclose
+from flambeau.tensor.functions_reduce import amax as amax
+from flambeau.tensor.functions_reduce import amin as amin
+from flambeau.tensor.functions_reduce import aminmax as aminmax
+from flambeau.tensor.functions_reduce import any as any
+from flambeau.tensor.functions_reduce import argmax as argmax
+from flambeau.tensor.functions_reduce import argmin as argmin
+from flambeau.tensor.functions_reduce import argsort as argsort
+from flambeau.tensor.functions_reduce import count_nonzero as count_nonzero
+from flambeau.tensor.functions_reduce import cummax as cummax
+from flambeau.tensor.functions_reduce import cummin as cummin
+from flambeau.tensor.functions_reduce import cumprod as cumprod
+from flambeau.tensor.functions_reduce import cumsum as cumsum
+from flambeau.tensor.functions_reduce import diff as diff
+from flambeau.tensor.functions_reduce import equal as equal
+from flambeau.tensor.functions_reduce import kthvalue as kthvalue
+from flambeau.tensor.functions_reduce import log_softmax as log_softmax
+from flambeau.tensor.functions_reduce import logsumexp as logsumexp
+from flambeau.tensor.functions_reduce import max as max
+from flambeau.tensor.functions_reduce import mean as mean
+from flambeau.tensor.functions_reduce import median as median
+from flambeau.tensor.functions_reduce import min as min
+from flambeau.tensor.functions_reduce import mode as mode
+from flambeau.tensor.functions_reduce import msort as msort
+from flambeau.tensor.functions_reduce import nanmean as nanmean
+from flambeau.tensor.functions_reduce import nansum as nansum
+from flambeau.tensor.functions_reduce import norm as norm
+from flambeau.tensor.functions_reduce import prod as prod
+from flambeau.tensor.functions_reduce import softmax as softmax
+from flambeau.tensor.functions_reduce import sort as sort
+from flambeau.tensor.functions_reduce import std as std
+from flambeau.tensor.functions_reduce import std_mean as std_mean
+from flambeau.tensor.functions_reduce import sum as sum
+from flambeau.tensor.functions_reduce import topk as topk
+from flambeau.tensor.functions_reduce import var as var
+from flambeau.tensor.functions_reduce import var_mean as var_mean
+from flambeau.tensor.functions_shape import adjoint as adjoint
+from flambeau.tensor.functions_shape import as_strided as as_strided
+from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
+from flambeau.tensor.functions_shape import atleast_2d as atleast_2d
+from flambeau.tensor.functions_shape import atleast_3d as atleast_3d
+from flambeau.tensor.functions_shape import block_diag as block_diag
+from flambeau.tensor.functions_shape import broadcast_shapes as broadcast_shapes
+from flambeau.tensor.functions_shape import broadcast_tensors as broadcast_tensors
+from flambeau.tensor.functions_shape import broadcast_to as broadcast_to
+from flambeau.tensor.functions_shape import cartesian_prod as cartesian_prod
+from flambeau.tensor.functions_shape import cat as cat
+from flambeau.tensor.functions_shape import chunk as chunk
+from flambeau.tensor.functions_shape import clone as clone
+from flambeau.tensor.functions_shape import column_stack as column_stack
+from flambeau.tensor.functions_shape import combinations as combinations
+from flambeau.tensor.functions_shape import concat as concat
+from flambeau.tensor.functions_shape import concatenate as concatenate
+from flambeau.tensor.functions_shape import diag as diag
+from flambeau.tensor.functions_shape import diag_embed as diag_embed
+from flambeau.tensor.functions_shape import diagflat as diagflat
+from flambeau.tensor.functions_shape import diagonal as diagonal
+from flambeau.tensor.functions_shape import dsplit as dsplit
+from flambeau.tensor.functions_shape import dstack as dstack
+from flambeau.tensor.functions_shape import flatten as flatten
+from flambeau.tensor.functions_shape import flip as flip
+from flambeau.tensor.functions_shape import fliplr as fliplr
+from flambeau.tensor.functions_shape import flipud as flipud
+from flambeau.tensor.functions_shape import hsplit as hsplit
+from flambeau.tensor.functions_shape import hstack as hstack
+from flambeau.tensor.functions_shape import meshgrid as meshgrid
+from flambeau.tensor.functions_shape import moveaxis as moveaxis
+from flambeau.tensor.functions_shape import movedim as movedim
+from flambeau.tensor.functions_shape import narrow as narrow
+from flambeau.tensor.functions_shape import permute as permute
+from flambeau.tensor.functions_shape import ravel as ravel
+from flambeau.tensor.functions_shape import repeat_interleave as repeat_interleave
+from flambeau.tensor.functions_shape import reshape as reshape
+from flambeau.tensor.functions_shape import roll as roll
+from flambeau.tensor.functions_shape import rot90 as rot90
+from flambeau.tensor.functions_shape import row_stack as row_stack
+from flambeau.tensor.functions_shape import select as select
+from flambeau.tensor.functions_shape import split as split
+from flambeau.tensor.functions_shape import split_with_sizes as split_with_sizes
+from flambeau.tensor.functions_shape import squeeze as squeeze
+from flambeau.tensor.functions_shape import stack as stack
+from flambeau.tensor.functions_shape import swapaxes as swapaxes
+from flambeau.tensor.functions_shape import swapdims as swapdims
+from flambeau.tensor.functions_shape import t as t
+from flambeau.tensor.functions_shape import tensor_split as tensor_split
+from flambeau.tensor.functions_shape import tile as tile
+from flambeau.tensor.functions_shape import trace as trace
+from flambeau.tensor.functions_shape import transpose as transpose
+from flambeau.tensor.functions_shape import tril as tril
+from flambeau.tensor.functions_shape import triu as triu
+from flambeau.tensor.functions_shape import unbind as unbind
+from flambeau.tensor.functions_shape import unflatten as unflatten
+from flambeau.tensor.functions_shape import unsafe_chunk as unsafe_chunk
+from flambeau.tensor.functions_shape import unsafe_split as unsafe_split
+from flambeau.tensor.functions_shape import unsafe_split_with_sizes as unsafe_split_with_sizes
+from flambeau.tensor.functions_shape import unsqueeze as unsqueeze
+from flambeau.tensor.functions_shape import vsplit as vsplit
+from flambeau.tensor.functions_shape import vstack as vstack
+from flambeau.tensor.grad_mode import enable_grad as enable_grad
+from flambeau.tensor.grad_mode import inference_mode as inference_mode
+from flambeau.tensor.grad_mode import is_grad_enabled as is_grad_enabled
+from flambeau.tensor.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from flambeau.tensor.grad_mode import no_grad as no_grad
+from flambeau.tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from flambeau.tensor.printing import get_printoptions as get_printoptions
+from flambeau.tensor.printing import printoptions as printoptions
+from flambeau.tensor.printing import set_printoptions as set_printoptions
+from flambeau.tensor.storage_view import UntypedStorage as UntypedStorage
+from flambeau.tensor.tensor_class import Tensor as Tensor
+from flambeau.tensor.type_info import can_cast as can_cast
+from flambeau.tensor.type_info import finfo as finfo
+from flambeau.tensor.type_info import get_default_device as get_default_device
+from flambeau.tensor.type_info import get_default_dtype as get_default_dtype
+from flambeau.tensor.type_info import iinfo as iinfo
+from flambeau.tensor.type_info import is_complex as is_complex
+from flambeau.tensor.type_info import is_floating_point as is_floating_point
+from flambeau.tensor.type_info import is_inference as is_inference
+from flambeau.tensor.type_info import is_nonzero as is_nonzero
+from flambeau.tensor.type_info import is_same_size as is_same_size
+from flambeau.tensor.type_info import is_signed as is_signed
+from flambeau.tensor.type_info import is_storage as is_storage
+from flambeau.tensor.type_info import is_tensor as is_tensor
+from flambeau.tensor.type_info import numel as numel
+from flambeau.tensor.type_info import promote_types as promote_types
+from flambeau.tensor.type_info import result_type as result_type
+from flambeau.tensor.type_info import set_default_device as set_default_device
+from flambeau.tensor.type_info import set_default_dtype as set_default_dtype
+from flambeau.tensor.type_info import typename as typename
+
+if TYPE_CHECKING:
+    from flambeau import compiler as compiler
+    from flambeau import nn as nn
+    from flambeau import optim as optim
+    from flambeau import utils as utils
+
+__version__ = "0.1.0"
+
+inf = math.inf
+nan = math.nan
+pi = math.pi
+e = math.e
+newaxis = None
+
+# Parts that many programs do without, loaded at first use: name, the module, and what in it (None: the module itself).
+_LAZY = {
+    "nn": ("flambeau.nn", None),
+    "optim": ("flambeau.optim", None),
+    "utils": ("flambeau.utils", None),
+    "compiler": ("flambeau.compiler", None),
+    "compile": ("flambeau.capture", "compile"),
+    "cuda": ("flambeau.cuda", None),
+    "linalg": ("flambeau.linalg", None),
+    "fft": ("flambeau.fft", None),
+    "special": ("flambeau.special", None),
+    "testing": ("flambeau.testing", None),
+    "amp": ("flambeau.amp", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'flambeau' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise AttributeError(f"module 'flambeau' has no attribute {name!r}: {module} is not there yet") from None
+    value = found if attribute is None else getattr(found, attribute)
+    globals()[name] = value
+    return value
+
+
+def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
+    """Not there yet: use ``pickle.dump``, which keeps tensors that share memory sharing it."""
+    raise NotImplementedError("save: files of torch's format are not supported yet; use pickle.dump(obj, file)")
+
+
+def load(f: Any, *args: Any, **options: Any) -> Any:
+    """Not there yet: use ``pickle.load``."""
+    raise NotImplementedError("load: files of torch's format are not supported yet; use pickle.load(file)")

@@ -1,0 +1,102 @@
+"""torch.autograd.functional: products with and whole Jacobians and Hessians, through the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.tensor.autograd import grad
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.creation import zeros_like
+from flambeau.tensor.functions_shape import stack
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, TensorBase) else tuple(value)
+
+
+def _fresh(inputs: Any, create_graph: bool) -> tuple[Any, ...]:
+    """Inputs to differentiate by: the tensors themselves with ``create_graph``, else detached ones."""
+    return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in _tuple(inputs))
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The results of ``func``, and the product of the vector ``v`` with its Jacobian.
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.vjp(lambda x: x * x, torch.tensor([1.0, 2.0]), torch.ones(2))[1]
+    tensor([2., 4.])
+    """
+    given = _fresh(inputs, create_graph)
+    outputs = func(*given)
+    found = grad(_tuple(outputs), given, None if v is None else _tuple(v), create_graph=create_graph, allow_unused=not strict, materialize_grads=not strict)
+    single = isinstance(inputs, TensorBase)
+    kept = outputs if create_graph else outputs.detach() if isinstance(outputs, TensorBase) else tuple(o.detach() for o in outputs)
+    return kept, found[0] if single else found
+
+
+def jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The derivatives of every element of the results by every element of the inputs, [*output shape, *input shape].
+
+    Several results or inputs give tuples (of results, then of inputs).
+
+    >>> import flambeau as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if strategy != "reverse-mode":
+        raise NotImplementedError(f"jacobian: strategy {strategy!r} is not supported; use 'reverse-mode'")
+    given = _fresh(inputs, create_graph)
+    outputs = func(*given)
+    rows = tuple(_rows(output, given, create_graph) for output in _tuple(outputs))
+    if isinstance(inputs, TensorBase):
+        rows = tuple(row[0] for row in rows)
+    return rows[0] if isinstance(outputs, TensorBase) else rows
+
+
+def _rows(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+    parts: list[list[Any]] = [[] for _ in inputs]
+    for element in output.reshape(-1).unbind(0):
+        if element.requires_grad:
+            found = grad(element, inputs, retain_graph=True, create_graph=create_graph, allow_unused=True, materialize_grads=True)
+        else:
+            found = tuple(zeros_like(x) for x in inputs)
+        for part, gradient in zip(parts, found, strict=True):
+            part.append(gradient)
+    return tuple(
+        stack(part).reshape((*output.shape, *x.shape)) if part else zeros_like(x).expand((*output.shape, *x.shape))
+        for part, x in zip(parts, inputs, strict=True)
+    )
+
+
+def hessian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The second derivatives of a function with one element as its result."""
+
+    def gradient(*given: Any) -> Any:
+        output = func(*given)
+        if not isinstance(output, TensorBase) or output.meta.numel != 1:
+            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+        found = grad(output, given, create_graph=True, allow_unused=True, materialize_grads=True)
+        return found[0] if isinstance(inputs, TensorBase) else found
+
+    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The result of ``func``, and the product of the vector ``v`` with its Hessian."""
+    given = _fresh(inputs, create_graph)
+    output = func(*given)
+    first = grad(output, given, create_graph=True, allow_unused=True, materialize_grads=True)
+    weights = None if v is None else _tuple(v)
+    found = grad(first, given, weights, create_graph=create_graph, allow_unused=True, materialize_grads=True)
+    return output if create_graph else output.detach(), found[0] if isinstance(inputs, TensorBase) else found
+
+
+hvp = vhp

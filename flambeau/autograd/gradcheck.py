@@ -1,0 +1,75 @@
+"""Holds gradients against finite differences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.tensor.autograd import grad
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.grad_mode import no_grad
+
+
+class GradcheckError(RuntimeError):
+    """A gradient differs from the finite difference."""
+
+
+def gradcheck(
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:  # fmt: skip
+    """Whether the gradients of ``func`` agree with central finite differences, for inputs of float64 that require grad.
+
+    Raises GradcheckError where they do not, or returns False without ``raise_exception``.
+
+    >>> import flambeau as torch
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(torch.sin, (x,))
+    True
+    """
+    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
+    chosen = [x for x in given if isinstance(x, TensorBase) and x.requires_grad]  # type: ignore[attr-defined]
+    if not chosen:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+    outputs = func(*given)
+    many = [outputs] if isinstance(outputs, TensorBase) else list(outputs)
+    for (i, output), (k, x) in itertools.product(enumerate(many), enumerate(chosen)):
+        if not output.requires_grad:
+            continue
+        analytical, numerical = _analytical(output, x), _numerical(func, given, i, x, eps)
+        if not np.allclose(analytical, numerical, rtol, atol):
+            if not raise_exception:
+                return False
+            raise GradcheckError(
+                f"Jacobian mismatch for output {i} with respect to input {k},\nnumerical:{numerical}\nanalytical:{analytical}\n"
+            )
+    return True
+
+
+def _analytical(output: Any, x: Any) -> Any:
+    """[elements of x, elements of output]."""
+    columns: list[Any] = []
+    for element in output.reshape(-1).unbind(0):
+        (found,) = grad(element, x, retain_graph=True, allow_unused=True, materialize_grads=True)
+        columns.append(found.detach().array().reshape(-1))
+    return np.stack(columns, 1) if columns else np.zeros((x.numel(), 0))
+
+
+def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], position: int, x: Any, eps: float) -> Any:
+    rows: list[Any] = []
+    with no_grad():
+        values = x.detach().array()
+        for place in np.ndindex(values.shape):
+            kept = values[place]
+            ends: list[Any] = []
+            for step in (eps, -eps):
+                values[place] = kept + step
+                outputs = func(*inputs)
+                output = outputs if isinstance(outputs, TensorBase) else outputs[position]
+                ends.append(output.array().reshape(-1).copy())  # type: ignore[attr-defined]
+            values[place] = kept
+            rows.append((ends[0] - ends[1]) / (2 * eps))
+    return np.stack(rows) if rows else np.zeros((0, 0))

@@ -1,0 +1,256 @@
+"""autograd.Function: a function with a derivative of its own, as one entry on the tape."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau import ops
+from flambeau.core.context import context
+from flambeau.runtime.storage import TensorMeta
+from flambeau.tensor import dispatch
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.grad_mode import no_grad
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
+
+
+class FunctionContext(Entry):
+    """What ``forward`` keeps for ``backward``; at the same time the entry on the tape, so ``grad_fn`` of the results.
+
+    Attributes may be set on it freely. ``needs_input_grad`` says for each input whether its gradient is wanted.
+    """
+
+    def __init__(self, function: type[Function], needs_input_grad: tuple[bool, ...]) -> None:
+        super().__init__([], [])
+        self.function = function
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self._to_save: tuple[Any, ...] = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._without_gradient: tuple[Any, ...] = ()
+        self._saved: list[Saved | None] | None = None
+        self._input_metas: list[TensorMeta | None] = []
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.function.__name__}Backward"
+
+    # -- for forward and setup_context ------------------------------------------------------------------
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for ``backward``, which finds them in ``saved_tensors``."""
+        for position, t in enumerate(tensors):
+            if t is not None and not isinstance(t, TensorBase):
+                raise TypeError(f"save_for_backward can only save variables, but argument {position} is of type {type(t).__name__}")
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Accepted for forward-mode derivatives, which are not supported."""
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say that inputs were changed in place; they must be returned."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say that results have no gradient."""
+        self._without_gradient = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether ``backward`` gets zeros (True) or None for results that no gradient came back to."""
+        self.materialize_grads = value
+
+    # -- for backward -----------------------------------------------------------------------------------
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What ``save_for_backward`` kept; RuntimeError when a tensor has changed since or the graph was freed."""
+        if self._saved is None:
+            if self._to_save:
+                return self._to_save  # forward has not returned yet
+            raise RuntimeError(SECOND_BACKWARD)
+        return tuple(None if saved is None else self._restored(saved) for saved in self._saved)
+
+    def _restored(self, saved: Saved) -> Any:
+        tensor = check_saved(self.name, saved)
+        if saved.output < 0:
+            return tensor
+        out = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+        out.entry, out.output, out._requires_grad = self, saved.output, True
+        return out
+
+    def record(self, args: Sequence[Any], outputs: Sequence[Any], recorded: bool) -> list[Any]:
+        """Finish after ``forward``: put the entry between inputs and outputs; returns the outputs to hand out."""
+        inputs = {id(a): a for a in args if isinstance(a, TensorBase)}
+        dirty = {id(t) for t in self._dirty}
+        if not dirty <= {id(o) for o in outputs}:
+            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. Return them as well.")
+        edges = [dispatch.edge_of(a) if need else None for a, need in zip(args, self.needs_input_grad, strict=True)]
+        self._input_metas = [a.meta if isinstance(a, TensorBase) else None for a in args]
+        if recorded:
+            for t in self._dirty:
+                dispatch.check_in_place(self.name, t)
+        results = [_separated(o) if id(o) in inputs and id(o) not in dirty else o for o in outputs]
+        constant = {id(t) for t in self._without_gradient}
+        if recorded:
+            self.edges = edges
+            self.metas = [r.meta if isinstance(r, TensorBase) else None for r in results]  # type: ignore[misc]
+            for position, (result, output) in enumerate(zip(results, outputs, strict=True)):
+                if isinstance(result, TensorBase) and result.meta.dtype.is_floating_point and id(output) not in constant:
+                    result.entry, result.output, result._requires_grad = self, position, True
+        self._keep(outputs, results)
+        return results
+
+    def _keep(self, outputs: Sequence[Any], results: Sequence[Any]) -> None:
+        places = {id(o): i for i, o in enumerate(outputs)}
+        self._saved = []
+        for t in self._to_save:
+            place = -1 if t is None else places.get(id(t), -1)
+            if place >= 0 and results[place].entry is self:
+                # The result itself would keep this entry alive for ever.
+                t = dispatch.new_tensor(t.memory, t.address, t.meta)
+            else:
+                place = -1
+            self._saved.append(None if t is None else Saved(t, place))
+        self._to_save = ()
+
+    def apply(self, cotangents: list[Any]) -> Sequence[Any]:
+        if self._saved is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        if self.materialize_grads:
+            cotangents = [
+                dispatch.new_zeros(m) if c is None and m is not None else c for c, m in zip(cotangents, self.metas, strict=True)
+            ]
+        backward = self.function.vjp if self.function.backward is Function.backward else self.function.backward
+        found = backward(self, *cotangents)
+        gradients = list(found) if isinstance(found, (tuple, list)) else [found]
+        wanted = len(self.edges)
+        if len(gradients) > wanted and all(g is None for g in gradients[wanted:]):
+            gradients = gradients[:wanted]
+        if len(gradients) != wanted:
+            raise RuntimeError(
+                f"function {self.name} returned an incorrect number of gradients (expected {wanted}, got {len(gradients)}): return one, or "
+                "None, for each input of forward"
+            )
+        return [self._checked(i, g) if e is not None else None for i, (g, e) in enumerate(zip(gradients, self.edges, strict=True))]
+
+    def _checked(self, position: int, gradient: Any) -> Any:
+        if gradient is None:
+            return None
+        if not isinstance(gradient, TensorBase):
+            raise TypeError(f"function {self.name}: expected a Tensor or None at position {position}, got {type(gradient).__name__}")
+        meta = self._input_metas[position]
+        assert meta is not None
+        if gradient.meta.shape != meta.shape:
+            gradient = self._summed(position, gradient, meta.shape)
+        return gradient if gradient.meta.dtype is meta.dtype else ops.to_dtype(gradient, meta.dtype)
+
+    def _summed(self, position: int, gradient: Any, shape: tuple[int, ...]) -> Any:
+        """A gradient of the shape that the input was broadcast to, summed back."""
+        got = gradient.meta.shape
+        extra = len(got) - len(shape)
+        if extra < 0 or any(w not in (1, g) for g, w in zip(got[extra:], shape, strict=True)):
+            raise RuntimeError(
+                f"Function {self.name} returned an invalid gradient at index {position} - got {list(got)} but expected shape compatible with "
+                f"{list(shape)}"
+            )
+        axes = [i for i in range(len(got)) if i < extra or (shape[i - extra] == 1 and got[i] != 1)]
+        return ops.reshape(ops.sum(gradient, axes), shape)
+
+    def release(self) -> None:
+        self._saved = None
+
+
+def _separated(tensor: Any) -> Any:
+    """An input that is returned as it is, as a tensor of its own over the same memory."""
+    return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+
+
+class Function:
+    """A differentiable function with a derivative written by hand: subclass it, and call it through ``apply``.
+
+    ``forward(ctx, *args)`` computes; ``backward(ctx, *grad_outputs)`` returns a gradient, or None, for each argument of
+    ``forward``. With ``setup_context(ctx, inputs, output)``, ``forward`` takes no ``ctx``.
+
+    >>> import flambeau as torch
+    >>> class Cube(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x ** 3
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3 * x * x * grad
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    def __init__(self) -> None:
+        raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the results."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save what ``backward`` needs; when a subclass has it, ``forward`` takes no ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the arguments of ``forward``."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward.")
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for ``backward``."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward.")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function: run ``forward`` without recording it, and put one entry on the tape."""
+        with_setup = cls.setup_context is not Function.setup_context
+        wanted = tuple(isinstance(a, TensorBase) and dispatch.wants_gradient(a) for a in args)
+        ctx = FunctionContext(cls, wanted)
+        recorded = context.grad_enabled and any(wanted)
+        with no_grad():
+            found = cls.forward(*args, **kwargs) if with_setup else cls.forward(ctx, *args, **kwargs)
+            if with_setup:
+                cls.setup_context(ctx, args, found)
+        several = isinstance(found, tuple)
+        results = ctx.record(args, found if several else (found,), recorded)
+        if not several:
+            return results[0]
+        return type(found)(*results) if hasattr(found, "_fields") else tuple(results)
+
+
+class _TwiceEntry(Entry):
+    """Stands behind gradients that must not be differentiated again."""
+
+    __slots__ = ()
+    name = "NotDifferentiable"
+
+    def apply(self, cotangents: list[Any]) -> Sequence[Any]:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a ``backward`` that is not made of differentiable operations: differentiating its results raises."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            found = backward(ctx, *grads)
+        if not context.grad_enabled or not any(isinstance(g, TensorBase) and dispatch.wants_gradient(g) for g in grads):
+            return found
+        several = isinstance(found, tuple)
+        results = [None if r is None else r.detach() for r in (found if several else (found,))]
+        entry = _TwiceEntry([], [r.meta for r in results if r is not None])
+        for position, result in enumerate(r for r in results if r is not None):
+            result.entry, result.output, result._requires_grad = entry, position, True
+        return tuple(results) if several else results[0]
+
+    return wrapped

@@ -1,0 +1,157 @@
+"""Questions about types: ranges, promotion, the default type, what kind a tensor is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from flambeau.core import dtypes
+from flambeau.core.aval import Aval
+from flambeau.core.device import Device, cpu, usable_device
+from flambeau.core.dtypes import dtype
+from flambeau.ops.declare import default_float, set_default_float
+from flambeau.ops.declare import result_type as common_type
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.storage_view import UntypedStorage
+
+promote_types = dtypes.promote
+
+_CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
+
+
+class finfo:  # noqa: N801 - torch's own name
+    """Limits of a floating point type (the default one if none is given): ``max``, ``min``, ``eps``, ``tiny``, ``bits`` and more.
+
+    >>> import flambeau as torch
+    >>> torch.finfo(torch.float16).max
+    65504.0
+    """
+
+    def __init__(self, type: dtype | None = None) -> None:
+        kind = default_float() if type is None else type
+        if not (kind.is_floating_point or kind.is_complex):
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{kind.name}'")
+        limits: Any = ml_dtypes.finfo(kind.to_real().numpy)
+        self.dtype = kind.to_real().name
+        self.bits = limits.bits
+        self.max, self.min = float(limits.max), float(limits.min)
+        self.eps, self.resolution = float(limits.eps), float(limits.resolution)
+        self.tiny = self.smallest_normal = float(limits.smallest_normal)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:  # noqa: N801
+    """Limits of an integer type: ``max``, ``min`` and ``bits``."""
+
+    def __init__(self, type: dtype) -> None:
+        if not type.is_integer:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type.name}'")
+        limits = np.iinfo(type.numpy)
+        self.dtype, self.bits, self.max, self.min = type.name, limits.bits, int(limits.max), int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+class _Operand:
+    """A tensor as the promotion rules see it."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.aval = Aval(tensor.meta.shape, tensor.meta.dtype)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The type that an operation on two tensors or numbers computes in.
+
+    >>> import flambeau as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.5)
+    torch.float32
+    """
+    return common_type([_Operand(v) if isinstance(v, TensorBase) else v for v in (tensor1, tensor2)])
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether promotion lets an element of one type become one of another."""
+    if from_ is dtypes.bool_ or to is not dtypes.bool_:
+        return _CATEGORY[from_.category] <= _CATEGORY[to.category]
+    return False
+
+
+def set_default_dtype(d: dtype) -> None:
+    """The type of float numbers and of ``torch.rand`` and friends from now on."""
+    set_default_float(d)
+
+
+def get_default_dtype() -> dtype:
+    """The type of float numbers and of ``torch.rand`` and friends."""
+    return default_float()
+
+
+def get_default_device() -> Device:
+    """Where new tensors are made."""
+    return cpu
+
+
+def set_default_device(device: Any) -> None:
+    """Accepts the CPU, where tensors are made anyway."""
+    usable_device(device)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, TensorBase)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage."""
+    return isinstance(obj, UntypedStorage)
+
+
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a floating point type."""
+    return input.meta.dtype.is_floating_point
+
+
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is a complex type."""
+    return input.meta.dtype.is_complex
+
+
+def is_signed(input: Any) -> bool:
+    """Whether the dtype can hold negative numbers."""
+    return input.meta.dtype.is_signed
+
+
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element differs from 0."""
+    return bool(input)
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape."""
+    return input.meta.shape == other.meta.shape
+
+
+def is_inference(input: Any) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def numel(input: Any) -> int:
+    """The number of elements."""
+    return input.meta.numel
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type; of a tensor with its element type."""
+    if isinstance(obj, TensorBase):
+        return obj.type()  # type: ignore[attr-defined]
+    kind = obj if isinstance(obj, type) else type(obj)
+    return kind.__qualname__ if kind.__module__ in ("builtins", "") else f"{kind.__module__}.{kind.__qualname__}"
