@@ -126,7 +126,7 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
     """``@pack_b``: one sliver of B, ``depth`` by ``columns`` (at most ``shape.columns``), as lines of ``shape.columns`` elements."""
     packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_b", ("depth", "columns"))
     depth, columns = packer.first, packer.second
-    lanes, width = shape.lanes, shape.columns
+    lanes, width, square = shape.lanes, shape.columns, 16 // shape.itemsize
     last = e.sub(columns, number(1))
     lines = range(0, width, lanes)
     masks = [lane_mask(e, e.sub(columns, number(first)), lanes) for first in lines] if operand.layout == "row" else []
@@ -139,12 +139,14 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
         return []
 
     def transpose_square(k: Value, _: list[Value]) -> list[Value]:
-        mask = lane_mask(e, e.sub(depth, k), lanes)
+        mask = lane_mask(e, e.sub(depth, k), square)
 
         def group(first: Value, _: list[Value]) -> list[Value]:
             # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
             chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
-            for i, value in enumerate(transposed(e, [packer.load(k, column, "row", mask) for column in chosen])):
+            pieces = [packer.load(k, column, "row", mask) for column in chosen]
+            rows = [joined(e, pieces[i::square]) for i in range(square)]
+            for i, value in enumerate(transposed(e, rows)):
                 packer.store(value, e.add(e.mul(e.add(k, number(i)), number(width)), first))
             return []
 
@@ -161,18 +163,25 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
         return []
 
     body = {"row": copy_line, "col": transpose_square, "any": copy_scalars}[operand.layout]
-    e.loop(number(0), depth, lanes if operand.layout == "col" else 1, [], body, "pack")
+    e.loop(number(0), depth, square if operand.layout == "col" else 1, [], body, "pack")
     close_function(e)
 
 
+def joined(e: Emitter, parts: list[Value]) -> Value:
+    """The lanes of all parts, one after another."""
+    while len(parts) > 1:
+        width = 2 * parts[0].width
+        parts = [e.shuffle(a, b, range(width)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
 def transposed(e: Emitter, rows: list[Value]) -> list[Value]:
-    """The transpose of a square of ``len(rows)`` vectors of that many lanes (a power of two), by swapping ever larger blocks."""
-    size = len(rows)
-    rows = list(rows)
+    """The transposes of the squares of ``len(rows)`` by as many lanes that lie side by side, by swapping ever larger blocks."""
+    size, lanes = len(rows), rows[0].width
     block = 1
     while block < size:
-        upper = [size + lane - block if lane & block else lane for lane in range(size)]
-        lower = [size + lane if lane & block else lane + block for lane in range(size)]
+        upper = [lanes + lane - block if lane & block else lane for lane in range(lanes)]
+        lower = [lanes + lane if lane & block else lane + block for lane in range(lanes)]
         for i in range(size):
             if not i & block:
                 a, b = rows[i], rows[i + block]
