@@ -133,8 +133,8 @@ class Artifact:
                 whole.entry, whole.output, whole._requires_grad = ReleasedEntry([], [whole.meta]), 0, True
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + output.offset, output.meta)
-        if whole.entry is not None and output.view is not None:
-            part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, output.meta, output.view), 0, True
+        if whole.entry is not None and output.view_of is not None:
+            part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, output.meta, output.view_of), 0, True
         return part
 
 
@@ -308,7 +308,7 @@ class _Tracing:
         for k, state in enumerate(segment.states):
             if state.storage() is tensor.memory:
                 released = tensor.entry is not None and not needs_history(tensor)
-                return Output("storage", k, tensor.address, tensor.meta, released, tensor.view)
+                return Output("storage", k, tensor.address, tensor.meta, released, tensor.view_of)
         for i, known in enumerate(segment.inputs):
             if known is tensor:
                 return Output("input", i)

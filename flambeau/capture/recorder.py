@@ -120,7 +120,7 @@ class Recorder:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            owner = tensor.view.base if tensor.view is not None and tensor.view.base.memory is tensor.memory else tensor
+            owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
             node = graph_input(f"x{len(self.inputs)}", Aval(owner.meta.shape, owner.meta.dtype))
             found = StorageState(owner.memory, owner.meta, owner.address - owner.memory.address, node, owner, len(self.inputs))
             self.inputs.append((owner, node))
@@ -150,7 +150,7 @@ class Recorder:
 
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
-        view: View | None = tensor.view
+        view: View | None = tensor.view_of
         if view is not None and view.base.meta is state.meta and view.base.address - view.base.memory.address == state.offset and view.steps:
             node = base
             for step in view.steps:
@@ -259,7 +259,7 @@ class Recorder:
             meta = meta_of(view.shape, source.meta.dtype, view.strides)
             tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
-            tensor.view = View(source, (step,)) if source.view is None else View(source.view.base, (*source.view.steps, step))
+            tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
             tensor.seen_version = tensor.memory.version
             self._views[id(tensor.memory), tensor.address, meta] = (state.node, node)
             made.append(tensor)
@@ -315,7 +315,7 @@ class Recorder:
         if entry is None and not target._requires_grad:
             return
         target.entry, target.output, target._requires_grad = entry, 0, entry is not None
-        view = target.view
+        view = target.view_of
         if view is not None:
             base = view.base
             base.entry, base.output, base._requires_grad = dispatch.ViewWriteEntry([edge_of(base), edge_of(target)], base.meta, view), 0, True

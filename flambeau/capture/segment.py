@@ -71,5 +71,5 @@ def fill_pending(segment: Segment, made: list[Any]) -> None:
                 continue
             if tensor.meta is result.meta and tensor.address == result.address:
                 tensor.entry, tensor.output = result.entry, result.output
-            elif tensor.view is not None and result.entry is not None:
-                tensor.entry, tensor.output = ViewReadEntry(edge_of(result), result.meta, tensor.meta, tensor.view), 0
+            elif tensor.view_of is not None and result.entry is not None:
+                tensor.entry, tensor.output = ViewReadEntry(edge_of(result), result.meta, tensor.meta, tensor.view_of), 0

@@ -101,7 +101,7 @@ def accumulate(leaf: Any, gradient: Any) -> None:
         context.capture.gradient_read(leaf)
     if leaf._grad is None:
         recorded = context.grad_enabled and gradient._requires_grad
-        leaf._grad = gradient if recorded or (gradient.view is None and gradient.meta.contiguous) else ALL["clone"](gradient)
+        leaf._grad = gradient if recorded or (gradient.view_of is None and gradient.meta.contiguous) else ALL["clone"](gradient)
     elif context.grad_enabled:
         leaf._grad = ALL["add"](leaf._grad, gradient)
     else:

@@ -16,19 +16,19 @@ class TensorBase:
     """Memory, where in it, and metadata; for autograd the tape entry that made it, for views what they are views of.
 
     ``memory`` is the storage, ``address`` the first element's address, ``meta`` shape, strides and dtype. ``entry`` is the tape
-    entry and ``output`` which of its results this is; a leaf has none. ``view`` is set on views. ``seen_version`` is the
+    entry and ``output`` which of its results this is; a leaf has none. ``view_of`` is set on views. ``seen_version`` is the
     storage's version at which ``entry`` was right.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_grad", "_requires_grad", "address", "entry", "hooks", "memory", "meta", "output",
-                 "retains", "seen_version", "view")  # fmt: skip
+                 "retains", "seen_version", "view_of")  # fmt: skip
 
     memory: Storage
     address: int
     meta: TensorMeta
     entry: Entry | None
     output: int
-    view: View | None
+    view_of: View | None
     hooks: dict[int, Any] | None
     _grad: Any
     _requires_grad: bool
@@ -51,7 +51,7 @@ def fill_base(tensor: TensorBase, memory: Storage, address: int, meta: TensorMet
     tensor.meta = meta
     tensor.entry = None
     tensor.output = 0
-    tensor.view = None
+    tensor.view_of = None
     tensor.hooks = None
     tensor._grad = None
     tensor._requires_grad = False

@@ -161,7 +161,7 @@ _plans: dict[Any, CallPlan] = {}
 
 def wants_gradient(tensor: TensorBase) -> bool:
     """Whether results computed from the tensor take part in autograd."""
-    view = tensor.view
+    view = tensor.view_of
     if view is not None and tensor.seen_version != tensor.memory.version:
         refresh(tensor)
     return tensor._requires_grad
@@ -282,7 +282,7 @@ def check_in_place(name: str, target: TensorBase) -> None:
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the call in torch.no_grad() to change "
             "parameters, or work on a clone()."
         )
-    base = target.view.base if target.view is not None else None
+    base = target.view_of.base if target.view_of is not None else None
     if base is not None and base.entry is None and base._requires_grad:
         raise RuntimeError(f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
@@ -290,10 +290,10 @@ def check_in_place(name: str, target: TensorBase) -> None:
 def _mark_view(result: Any, call: Call, output: int) -> None:
     source = call.tensors[0]
     step = Step(call.operator, call.template, tuple(call.sizes), output)
-    if source.view is None:
-        result.view = View(source, (step,))
+    if source.view_of is None:
+        result.view_of = View(source, (step,))
     else:
-        result.view = View(source.view.base, (*source.view.steps, step))
+        result.view_of = View(source.view_of.base, (*source.view_of.steps, step))
     result.seen_version = result.memory.version
 
 
@@ -405,7 +405,7 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
         for result, view in zip(produced, found.run.views, strict=True):
-            result.view = View(tensors[view.position], ())
+            result.view_of = View(tensors[view.position], ())
             result.seen_version = result.memory.version
     gradients = iter(produced)
     return [next(gradients) if given else None for given in derivative.given]
@@ -480,7 +480,7 @@ def _rebase(plan: CallPlan, target: Any, history: tuple[Any, int, bool]) -> None
         if not history[2]:
             return
         target.entry, target.output, target._requires_grad = None, 0, False
-    view = target.view
+    view = target.view_of
     if view is None:
         return
     base = view.base
@@ -534,7 +534,7 @@ def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:
 
 def refresh(tensor: TensorBase) -> None:
     """Make a view's place on the tape right again after its base was changed in place."""
-    view = tensor.view
+    view = tensor.view_of
     assert view is not None
     tensor.seen_version = tensor.memory.version
     base = view.base

@@ -150,7 +150,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """The elements of the input's memory seen with the given size and strides; ``storage_offset`` counts from the memory's begin."""
     shape, strides = tuple(size), tuple(stride)
-    whole = input if input.meta.contiguous or input.view is None else input.view.base
+    whole = input if input.meta.contiguous or input.view_of is None else input.view_of.base
     offset = input.storage_offset() if storage_offset is None else storage_offset
     reach = builtins.sum((n - 1) * s for n, s in zip(shape, strides, strict=False))
     inside = offset - whole.storage_offset()

@@ -231,7 +231,7 @@ class ShapeMethods(TensorBase):
     def _become(self, view: Any) -> Self:
         """Take over the shape and history of a view of this tensor."""
         dispatch.check_in_place("set_", self)
-        self.meta, self.address, self.view = view.meta, view.address, None if self.view is None else view.view
+        self.meta, self.address, self.view_of = view.meta, view.address, None if self.view_of is None else view.view_of
         self.entry, self.output, self._requires_grad, self.seen_version = view.entry, view.output, view._requires_grad, view.seen_version
         return self
 

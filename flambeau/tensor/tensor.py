@@ -206,7 +206,7 @@ class TensorCore(TensorBase):
 
     def detach_(self) -> Self:
         """Forget the history, in place."""
-        self.entry, self.output, self._requires_grad, self.view = None, 0, False, None
+        self.entry, self.output, self._requires_grad, self.view_of = None, 0, False, None
         return self
 
     @property
