@@ -126,17 +126,17 @@ def check_against(operator: Operator, oracle: Callable[..., Any], float_type: dt
         assert len(results) == len(expected), f"{operator.name}: {len(results)} results, expected {len(expected)}"
         for result, wanted in zip(results, expected, strict=True):
             wanted = np.asarray(wanted)
-            assert result.shape == wanted.shape, f"{operator.name}{_describe(call)}: shape {result.shape}, expected {wanted.shape}"
+            assert result.shape == wanted.shape, f"{operator.name}{describe(call)}: shape {result.shape}, expected {wanted.shape}"
             same_kind = (result.dtype.kind in "iub") == (wanted.dtype.kind in "iub")
-            assert same_kind, f"{operator.name}{_describe(call)}: dtype {result.dtype}, expected like {wanted.dtype}"
+            assert same_kind, f"{operator.name}{describe(call)}: dtype {result.dtype}, expected like {wanted.dtype}"
             # Integers become float32 by promotion, whatever the float type of the others.
             tolerance = max(loosest, 2e-6) if result.dtype == np.float32 else loosest
             if result.dtype.kind not in "iub":
                 result = result.astype(np.float64)
-            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{operator.name}{_describe(call)}")
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{operator.name}{describe(call)}")
 
 
-def _describe(call: Call) -> str:
+def describe(call: Call) -> str:
     def one(value: Any) -> str:
         if isinstance(value, np.ndarray):
             return f"{value.dtype}{list(value.shape)}"
@@ -193,7 +193,7 @@ def _check_one_gradient(
                 arrays[position][index] += sign * step
                 values.append(loss(arrays))
             numeric[index] = (values[0] - values[1]) / (2 * step)
-        message = f"gradient of {operator.name}{_describe(call)} by input {position}"
+        message = f"gradient of {operator.name}{describe(call)} by input {position}"
         np.testing.assert_allclose(result, numeric, rtol=tolerance, atol=tolerance, err_msg=message)
 
 
@@ -211,7 +211,7 @@ def check_random(operator: Operator, oracle: Callable[..., Any], seed: int = 0) 
         results = run_reference(graph, [*traced.arrays, *arrays], traced.sizes)
         expected = list(flatten(oracle(arrays, *call[0], **call[1])))
         for result, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6, err_msg=f"{operator.name}{_describe(call)}")
+            np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6, err_msg=f"{operator.name}{describe(call)}")
 
 
 def _drawn(generator: np.random.Generator, node: Node, sizes: dict[str, int]) -> Any:

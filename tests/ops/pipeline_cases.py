@@ -1,0 +1,203 @@
+"""Runs operators' samples through the whole pipeline, on tensors of any dtype and layout, beside the reference interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau import prims
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import SizeScope, evaluate
+from flambeau.interp.eager import plan_function, run_plan
+from flambeau.interp.functions import GraphFunction
+from flambeau.interp.reference import run_reference
+from flambeau.ir.graph import Graph, graph_input
+from flambeau.ir.node import Node, rebuild
+from flambeau.ops.declare import Operator
+from flambeau.ops.samples import Call
+from flambeau.runtime.generator import default_generator
+from flambeau.tensor import tensor_class
+from flambeau.tensor.tensor import tensor_over
+from tests.ops.operator_cases import Traced, describe, trace
+
+Tensor = tensor_class.Tensor
+Layout = Callable[[Any], Any]
+
+# Largest error allowed, absolute and relative: results of a whole operator against the same graph in numpy.
+TOLERANCES = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2}
+GUARD = 64  # elements of canary on both sides of every buffer
+
+
+# -- layouts --------------------------------------------------------------------------------------------
+class Guarded:
+    """A tensor with the given strides order over a buffer whose other elements are a pattern that must not change."""
+
+    def __init__(self, array: Any, strides: Sequence[int] | None = None) -> None:
+        array = np.asarray(array)
+        if strides is None:
+            strides = [int(np.prod(array.shape[i + 1 :], dtype=np.int64)) for i in range(array.ndim)]
+        extent = sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) + 1 if array.size else 0
+        self.buffer = np.empty(extent + 2 * GUARD, array.dtype)
+        self.buffer.view(np.uint8)[:] = 0xFF if array.dtype.kind in "fV" else 0x01
+        self.view = np.lib.stride_tricks.as_strided(self.buffer[GUARD:], array.shape, [s * array.itemsize for s in strides])
+        self.view[...] = array
+        self._before = self._outside()
+        self.tensor = tensor_over(self.view)
+
+    def _outside(self) -> bytes:
+        inside = np.zeros(self.buffer.shape, bool)
+        mask = np.lib.stride_tricks.as_strided(inside[GUARD:], self.view.shape, [s // self.view.itemsize for s in self.view.strides])
+        mask[...] = True
+        return self.buffer[~inside].tobytes()
+
+    def check(self) -> None:
+        """The canary is whole."""
+        assert self._outside() == self._before, "memory around a tensor was written to"
+
+
+def contiguous(array: Any) -> Guarded:
+    return Guarded(array)
+
+
+def transposed(array: Any) -> Guarded:
+    """Axes in memory in reverse order."""
+    strides, running = [0] * array.ndim, 1
+    for i, n in enumerate(array.shape):
+        strides[i], running = running, running * max(n, 1)
+    return Guarded(array, strides)
+
+
+def stepped(array: Any) -> Guarded:
+    """Every axis walks over elements that do not belong to it."""
+    strides, running = [0] * array.ndim, 2
+    for i in reversed(range(array.ndim)):
+        strides[i], running = running, running * array.shape[i] + 3
+    return Guarded(array, strides)
+
+
+def expanded(array: Any) -> Guarded:
+    """The first axis of more than one element repeats its first: the values are changed to that."""
+    axis = next((i for i, n in enumerate(array.shape) if n > 1), None)
+    if axis is None:
+        return Guarded(array)
+    first = np.take(array, [0], axis)
+    whole = np.broadcast_to(first, array.shape)
+    strides, running = [0] * array.ndim, 1
+    for i in reversed(range(array.ndim)):
+        if i != axis:
+            strides[i], running = running, running * max(array.shape[i], 1)
+    return Guarded(whole, strides)
+
+
+LAYOUTS = {"contiguous": contiguous, "transposed": transposed, "stepped": stepped, "expanded": expanded}
+
+
+# -- calls ----------------------------------------------------------------------------------------------
+def convert(array: Any, kind: dtype) -> Any:
+    """A sample's float64 array in ``kind``: integers keep the sign and spread the values."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.float64:
+        return array
+    if kind.is_floating_point:
+        return array.astype(kind.numpy)
+    if kind is dtypes.bool_:
+        return array > 0
+    whole = np.rint(np.nan_to_num(array, posinf=5, neginf=-5) * 3)
+    return (np.abs(whole) if kind.category == "unsigned" else whole).astype(kind.numpy)
+
+
+def map_arrays(operator: Operator, call: Call, change: Callable[[str, Any], Any]) -> Call:
+    """The call with ``change(parameter, array)`` in place of each array that stands for a tensor."""
+    roles = dict(zip(operator.names, operator.roles, strict=True))
+
+    def one(name: str, value: Any) -> Any:
+        if isinstance(value, np.ndarray) and roles[name] in ("value", "values"):
+            return change(name, value)
+        if roles[name] == "values" and isinstance(value, (list, tuple)):
+            return type(value)(one(name, v) for v in value)
+        return value
+
+    args = tuple(one(name, v) for name, v in zip(operator.names, call[0], strict=False))
+    return args, {name: one(name, v) for name, v in call[1].items()}
+
+
+class Run:
+    """One call of an operator on tensors; ``guards`` are the buffers of its tensor arguments, in order."""
+
+    def __init__(self, operator: Operator, call: Call, layout: Layout = contiguous) -> None:
+        self.operator = operator
+        self.guards: list[Guarded] = []
+
+        def tensor(name: str, array: Any) -> Any:
+            self.guards.append((contiguous if name in operator.mutates else layout)(array))
+            return self.guards[-1].tensor
+
+        self.tensors = map_arrays(operator, call, tensor)
+        values = iter([g.view.copy() for g in self.guards])
+        self.call = map_arrays(operator, call, lambda name, array: next(values))
+
+    def eager(self) -> list[Any]:
+        """The tensors that the operator returns."""
+        return list(leaves(self.operator(*self.tensors[0], **self.tensors[1])))
+
+    def check_guards(self) -> None:
+        for guard in self.guards:
+            guard.check()
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The tensors of a result, in order."""
+    if isinstance(value, (tuple, list)):
+        for v in value:
+            yield from leaves(v)
+    elif value is not None:
+        yield value
+
+
+def expected_of(operator: Operator, call: Call) -> tuple[Traced, list[Any]]:
+    """The trace of a call and what the reference interpreter computes, with the draws that the default generator makes now."""
+    traced = trace(operator, call, dtypes.float64)
+    draws = sorted((n for n in traced.graph.nodes() if n.op is prims.ALL["random"]), key=lambda n: n.attributes["serial"])
+    if not draws:
+        return traced, traced.run()
+    stands = {n: graph_input(f"draw{i}", n.aval) for i, n in enumerate(draws)}
+    with SizeScope(traced.sizes):
+        outputs = rebuild(traced.graph.outputs, lambda node, sources: None, dict(stands))
+    graph = Graph((*traced.graph.inputs, *stands.values()), tuple(outputs))
+    return traced, run_reference(graph, [*traced.arrays, *_drawn(draws, traced.sizes)], traced.sizes)
+
+
+def _drawn(draws: Sequence[Node], sizes: dict[str, int]) -> list[Any]:
+    """What the draws give next, made by a program that does nothing else; the generator stays where it was."""
+    nodes = [Node(n.op, (), **{**n.attributes, "shape": tuple(evaluate(d, sizes) for d in n.shape)}) for n in draws]
+    state = default_generator.clone_state()
+    plan = plan_function(GraphFunction("draws", Graph((), tuple(nodes)), 0), (), {}, (), [(None, None)] * len(nodes))
+    arrays = [tensor_class.from_memory(o.memory, o.address, o.meta, Tensor).array().copy() for o in run_plan(plan, (), ())]
+    default_generator.assign(state)
+    return arrays
+
+
+def arrays_of(tensors: Sequence[Any]) -> list[Any]:
+    return [t.array() for t in tensors]
+
+
+def check_equal(operator: Operator, call: Call, found: Sequence[Any], expected: Sequence[Any], tolerance: float | None = None) -> None:
+    """Tensors equal arrays in number, shape, dtype and value."""
+    what = f"{operator.name}{describe(call)}"
+    assert len(found) == len(expected), f"{what}: {len(found)} results, expected {len(expected)}"
+    for tensor, wanted in zip(found, expected, strict=True):
+        assert tensor.meta.shape == wanted.shape, f"{what}: shape {tensor.meta.shape}, expected {wanted.shape}"
+        assert tensor.meta.dtype.numpy == wanted.dtype, f"{what}: dtype {tensor.meta.dtype}, expected {wanted.dtype}"
+        compare(tensor.array(), wanted, what, tolerance)
+
+
+def compare(found: Any, wanted: Any, what: str, tolerance: float | None = None) -> None:
+    """Arrays are equal: exactly for integers and bools, within the dtype's tolerance else."""
+    name = dtypes.BY_NUMPY[wanted.dtype].name
+    if name in TOLERANCES:
+        limit = TOLERANCES[name] if tolerance is None else tolerance
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=limit, atol=limit, err_msg=what)
+    else:
+        np.testing.assert_array_equal(found, wanted, err_msg=what)
