@@ -24,6 +24,7 @@ from flambeau.core import events
 from flambeau.core.config import config
 from flambeau.core.events import counters
 from flambeau.runtime import disk_cache, object_loader, thread_pool
+from flambeau.runtime.native import library
 from flambeau.runtime.object_loader import CorruptObject, Image
 
 __all__ = ["Kernel", "KernelText", "get_kernel", "get_kernels", "get_symbols", "kernels_in_memory"]
@@ -169,3 +170,4 @@ def _report(job: _Job, image: Image) -> None:
 
 
 thread_pool.set_loader(get_symbols)
+library.set_loader(get_symbols)

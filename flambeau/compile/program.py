@@ -15,6 +15,7 @@ from flambeau.ir.graph import Graph
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule, make_schedule
+from flambeau.schedule.split import long_reductions, split_reductions
 
 # Nanoseconds of work above which other Python threads may run meanwhile.
 RELEASE_GIL_ABOVE = 30_000
@@ -31,9 +32,12 @@ def bits_of(value: bool | int | float, kind: dtype) -> int:
 class Program:
     """A compiled graph for all sizes that its predicates admit."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None
+    ) -> None:
         self.graph = graph
-        self.schedule: Schedule = make_schedule(graph, inputs, outputs)
+        split = split_reductions(graph, long_reductions(graph, sizes), sizes) if sizes is not None else graph
+        self.schedule: Schedule = make_schedule(split, inputs, outputs)
         self.emitted: list[Emitted] = [emit_call(call, self.schedule) for call in self.schedule.calls]
         self._addresses: list[int] | None = None
 

@@ -75,7 +75,7 @@ def plan_function(
         OutputSpec(r.strides if isinstance(r, TensorMeta) and not r.contiguous else None, i)
         for i, r in zip(into, [*results, *[(None, None)] * (len(into) - len(results))], strict=True)
     )
-    program = function.program(layouts, specs)
+    program = function.program(layouts, specs, values)
     counters["plans"] += 1
     return RunPlan(function, program.bind(values), outputs, None, into)
 

@@ -13,6 +13,7 @@ from flambeau.core.aval import Aval
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.schedule import InputSpec, OutputSpec
+from flambeau.schedule.split import long_reductions
 
 Ints = tuple[int, ...]
 Layout = tuple[int, ...] | None  # stride classes, None for row-major
@@ -49,14 +50,14 @@ class GraphFunction:
                     found[str(dim)] = size
         return found
 
-    def program(self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...]) -> Program:
-        """The program for tensors with these stride classes."""
-        key = (layouts, outputs)
+    def program(self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int]) -> Program:
+        """The program for tensors with these stride classes, and for sizes at which the same reductions are split."""
+        key = (layouts, outputs, long_reductions(self.graph, sizes))
         found = self._programs.get(key)
         if found is None:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]
             inputs += [InputSpec(None, scalar=True)] * (len(self.graph.inputs) - self.tensors)
-            found = self._programs[key] = Program(self.graph, inputs, outputs)
+            found = self._programs[key] = Program(self.graph, inputs, outputs, sizes)
         return found
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Graph:

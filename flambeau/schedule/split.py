@@ -1,0 +1,72 @@
+"""Splits long reductions with few results in two, so that all threads work on them, in pieces that only the sizes decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flambeau import prims as p
+from flambeau.core.symbolic import Dim, evaluate, is_constant, product
+from flambeau.ir.graph import INPUT, Graph
+from flambeau.ir.node import Node, rebuild
+
+# Below this many elements one thread is fast enough.
+WORTH = 1 << 16
+# A kernel with this many independent pieces keeps all threads busy as it is.
+PIECES = 16
+COLUMNS = 64
+# Rows of a piece where several columns are reduced at once, and elements of a piece of one long row.
+SHORT, LONG = 128, 8192
+
+IDENTITY = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf"), "any": False, "all": True}
+
+
+def long_reductions(graph: Graph, sizes: Mapping[str, int]) -> frozenset[int]:
+    """Which nodes (by position in ``graph.nodes()``) to split at these sizes: part of the key of a program."""
+    found: set[int] = set()
+    for position, node in enumerate(graph.nodes()):
+        if node.op is p.reduce and node.dtype.name in ("float32", "float64"):
+            reduced = evaluate(product(node.sources[0].shape[a] for a in node.attributes["axes"]), sizes)
+            results = evaluate(product(node.shape), sizes)
+            if reduced * results >= WORTH and reduced >= 2 * _length(results) and results <= PIECES * COLUMNS and _few(node, results):
+                found.add(position)
+    return frozenset(found)
+
+
+def _few(node: Node, results: int) -> bool:
+    """Whether the kernel would have too few pieces: blocks of columns, or rows where the last axis is reduced."""
+    by_rows = len(node.sources[0].shape) - 1 in node.attributes["axes"]
+    return results < PIECES if by_rows else results < PIECES * COLUMNS
+
+
+def _length(results: int) -> int:
+    return LONG if results < COLUMNS else SHORT
+
+
+def split_reductions(graph: Graph, chosen: frozenset[int], sizes: Mapping[str, int]) -> Graph:
+    """Reduce each chosen node in pieces first, then the pieces in order."""
+    if not chosen:
+        return graph
+    lengths = {node: _length(evaluate(product(node.shape), sizes)) for i, node in enumerate(graph.nodes()) if i in chosen}
+
+    def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
+        if node.op is INPUT:
+            return node
+        return _in_pieces(sources[0], node, lengths[node]) if node in lengths else None
+
+    return Graph(graph.inputs, tuple(rebuild(graph.outputs, replace)))
+
+
+def _in_pieces(x: Node, node: Node, length: int) -> Node:
+    kind, axes = node.attributes["kind"], node.attributes["axes"]
+    kept = tuple(i for i in range(len(x.shape)) if i not in axes)
+    outer = tuple(x.shape[i] for i in kept)
+    total: Dim = product(x.shape[a] for a in axes)
+    rows = p.reshape(p.permute(x, axes=(*kept, *axes)), shape=(*outer, total))
+    pieces = (total + length - 1) // length
+    rest = pieces * length - total
+    rank = len(outer)
+    if not is_constant(rest, 0):
+        none = (0,) * (rank + 1)
+        rows = p.pad(rows, low=none, high=(*(0,) * rank, rest), interior=none, value=IDENTITY[kind])
+    parts = p.reduce(p.reshape(rows, shape=(*outer, pieces, length)), kind=kind, axes=(rank + 1,))
+    return p.reshape(p.reduce(parts, kind=kind, axes=(rank,)), shape=node.shape)
