@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
 from flambeau.templates.matmul_plan import GRAIN_BITS, panel_bytes, tile_bytes
@@ -17,7 +15,9 @@ from flambeau.templates.matmul_tile import (
     minimum,
     number,
     open_function,
+    repeat,
     tile_name,
+    when,
 )
 
 __all__ = ["emit_block", "emit_entry"]
@@ -45,35 +45,29 @@ def emit_entry(e: Emitter, name: str) -> None:
     total = e.mul(sizes["batch"], e.mul(across, down))
     first = e.mul(chunk, share)
 
-    def one_block(index: Value, _: list[Value]) -> list[Value]:
+    def one_block(index: Value) -> None:
         line = e.binary("udiv", index, across)
         batch = e.binary("udiv", line, down)
         row = e.mul(e.sub(line, e.mul(batch, down)), rows)
         column = e.mul(e.sub(index, e.mul(line, across)), columns)
         height, width = minimum(e, rows, e.sub(sizes["m"], row)), minimum(e, columns, e.sub(sizes["n"], column))
         call_function(e, "block", slots, scratch, batch, row, height, column, width)
-        return []
 
-    e.loop(first, minimum(e, e.add(first, share), total), 1, [], one_block, "block")
+    repeat(e, first, minimum(e, e.add(first, share), total), 1, one_block, "block")
     close_function(e)
 
 
-def emit_block(
-    e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool
-) -> None:
+def emit_block(e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool) -> None:
     """``@block``: ``rows`` by ``columns`` of C from ``row``, ``column``, over blocks of K in ascending order."""
-    arguments = open_function(
-        e, "block", "ptr slots, ptr scratch, i64 batch, i64 row, i64 rows, i64 column, i64 columns"
-    )
+    arguments = open_function(e, "block", "ptr slots, ptr scratch, i64 batch, i64 row, i64 rows, i64 column, i64 columns")
     _Block(e, a, b, shape, kind, stores_directly, arguments).emit()
     close_function(e)
 
 
 class _Block:
     def __init__(
-        self, e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool,
-        arguments: list[Value],
-    ) -> None:  # fmt: skip
+        self, e: Emitter, a: Operand, b: Operand, shape: TileShape, kind: str, stores_directly: bool, arguments: list[Value]
+    ) -> None:
         self.e, self.a, self.b, self.shape, self.kind = e, a, b, shape, kind
         self.stores_directly = stores_directly
         self.slots, self.scratch, self.batch, self.row, self.rows, self.column, self.columns = arguments
@@ -89,9 +83,9 @@ class _Block:
     def emit(self) -> None:
         # Without any K the loop runs once, over nothing, and finishes zeros.
         stop = self.e.intrinsic("smax", self.size["k"], number(1))
-        self.e.loop(number(0), stop, self.shape.depth, [], self._depth_block, "depth")
+        repeat(self.e, number(0), stop, self.shape.depth, self._depth_block, "depth")
 
-    def _depth_block(self, first: Value, _: list[Value]) -> list[Value]:
+    def _depth_block(self, first: Value) -> None:
         e, shape, size = self.e, self.shape, self.size
         depth = minimum(e, number(shape.depth), e.sub(size["k"], first))
         last = e.compare("sge", e.add(first, number(shape.depth)), size["k"])
@@ -100,7 +94,7 @@ class _Block:
         packs_b = self._packs_b()
         whole = e.mul(e.binary("udiv", self.columns, number(shape.columns)), number(shape.columns))
 
-        def pack_sliver(start: Value, _: list[Value]) -> list[Value]:
+        def pack_sliver(start: Value) -> None:
             source = e.offset(b_source, e.mul(start, size["b_column"]), storage_kind(self.b.element))
             target = e.offset(self.slivers, e.mul(start, number(shape.depth)), self.kind)
             width = minimum(e, number(shape.columns), e.sub(self.columns, start))
@@ -108,23 +102,20 @@ class _Block:
                 e, "pack_b", source, size["b_row"], size["b_column"], depth, width, target,
                 self.batch, first, e.add(self.column, start), self.slots,
             )  # fmt: skip
-            return []
 
         # The tiles read whole vectors, so a sliver at the edge is packed in any case.
-        e.loop(e.select(packs_b, number(0), whole), self.columns, shape.columns, [], pack_sliver, "pack")
+        repeat(e, e.select(packs_b, number(0), whole), self.columns, shape.columns, pack_sliver, "pack")
         full = e.binary("udiv", self.rows, number(shape.heights[0]))
         left = e.sub(self.rows, e.mul(full, number(shape.heights[0])))
         more = e.convert("zext", e.compare("sgt", left, number(shape.heights[1])), "i64")
         low = e.add(e.convert("zext", e.compare("sgt", left, number(0)), "i64"), more)
 
-        def panel(index: Value, _: list[Value]) -> list[Value]:
+        def panel(index: Value) -> None:
             tall = minimum(e, index, full)
             row = e.add(e.mul(tall, number(shape.heights[0])), e.mul(e.sub(index, tall), number(shape.heights[1])))
             self._panel(row, first, depth, last, packs_b, whole, b_source)
-            return []
 
-        e.loop(number(0), e.add(full, low), 1, [], panel, "panel")
-        return []
+        repeat(e, number(0), e.add(full, low), 1, panel, "panel")
 
     def _packs_b(self) -> Value:
         """Whether B is packed: it must be, or reading it in place is slow (far or split lines) and enough panels of A need it."""
@@ -150,9 +141,7 @@ class _Block:
             slow = e.compare("ule", e.binary("and", apart, number(PAGE_BYTES - 1)), number(2 * SET_BYTES))
         return e.binary("and", slow, e.compare("sgt", self.columns, number(2 * self.shape.columns)))
 
-    def _panel(
-        self, row: Value, first: Value, depth: Value, last: Value, packs_b: Value, whole: Value, b_source: Value
-    ) -> None:
+    def _panel(self, row: Value, first: Value, depth: Value, last: Value, packs_b: Value, whole: Value, b_source: Value) -> None:
         """A few rows of the block, over all its columns."""
         e, shape, size, heights = self.e, self.shape, self.size, self.shape.heights
         left = e.sub(self.rows, row)
@@ -170,7 +159,7 @@ class _Block:
                 self.batch, e.add(self.row, row), first, self.slots,
             )  # fmt: skip
 
-        self._when(packs, pack)
+        when(e, packs, pack)
         a = e.select(packs, self.panel, source)
         if self.a.layout == "row":
             a_row, a_depth = e.select(packs, number(shape.row_pitch), size["a_row"]), number(1)
@@ -180,7 +169,7 @@ class _Block:
         ahead = e.offset(source, e.mul(size["a_row"], number(heights[0])), storage_kind(self.a.element))
         ahead_row = e.mul(size["a_row"], number(self.a.element.itemsize))
 
-        def sliver(start: Value, _: list[Value]) -> list[Value]:
+        def sliver(start: Value) -> None:
             column = e.add(self.column, start)
             width = minimum(e, number(shape.columns), e.sub(self.columns, start))
             in_place = e.binary("and", e.compare("slt", start, whole), e.binary("xor", packs_b, e.const(True, "i1")))
@@ -198,22 +187,13 @@ class _Block:
             soon, soon_row = e.select(hinted, in_c, out), e.select(hinted, size["c_row"], out_row)
             operands = [a, a_row, a_depth, b, b_depth, depth, added, self.sums_row, out, out_row, rows, ahead, ahead_row, soon, soon_row]
             e.emit(f"call void {tile.text}({', '.join(map(str, operands))})")
-            self._when(
+            when(
+                e,
                 finishes,
                 lambda: call_function(e, "finish", self.tile, rows, width, self.batch, e.add(self.row, row), column, self.slots),
             )
-            return []
 
-        e.loop(number(0), self.columns, shape.columns, [], sliver, "sliver")
-
-    def _when(self, condition: Value, body: Callable[[], None]) -> None:
-        e = self.e
-        yes, after = e.fresh_label("yes"), e.fresh_label("after")
-        e.branch_if(condition, yes, after)
-        e.label(yes)
-        body()
-        e.branch(after)
-        e.label(after)
+        repeat(e, number(0), self.columns, shape.columns, sliver, "sliver")
 
 
 def _function(height: int) -> Value:

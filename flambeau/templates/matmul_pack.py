@@ -17,10 +17,10 @@ from flambeau.templates.matmul_tile import (
     minimum,
     number,
     open_function,
+    repeat,
 )
 
 __all__ = ["Operand", "emit_pack_a", "emit_pack_b", "storage_kind"]
-
 
 # How many lines ahead packing asks for its input: strided lines are not foreseen by the hardware.
 AHEAD = 16
@@ -91,34 +91,29 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
     lanes, lines = shape.lanes, range(0, shape.panel, shape.lanes)
     masks = [lane_mask(e, e.sub(rows, number(first)), lanes) for first in lines] if operand.layout == "col" else []
 
-    def copy_row(row: Value, _: list[Value]) -> list[Value]:
+    def copy_row(row: Value) -> None:
         start = e.mul(row, number(shape.row_pitch))
 
-        def vector(k: Value, _: list[Value]) -> list[Value]:
+        def vector(k: Value) -> None:
             mask = lane_mask(e, e.sub(depth, k), lanes)
             packer.store(packer.load(row, k, "column", mask), e.add(start, k))
-            return []
 
-        e.loop(number(0), depth, lanes, [], vector, "vector")
-        return []
+        repeat(e, number(0), depth, lanes, vector, "vector")
 
-    def copy_line(k: Value, _: list[Value]) -> list[Value]:
+    def copy_line(k: Value) -> None:
         start = e.mul(k, number(shape.panel))
         packer.prefetch(number(0), e.add(k, number(AHEAD)))
         for first, mask in zip(lines, masks, strict=True):
             packer.store(packer.load(number(first), k, "row", mask), e.add(start, number(first)))
-        return []
 
-    def copy_scalars(row: Value, _: list[Value]) -> list[Value]:
-        def scalar(k: Value, _: list[Value]) -> list[Value]:
+    def copy_scalars(row: Value) -> None:
+        def scalar(k: Value) -> None:
             packer.store(packer.load(row, k, "column", None), e.add(row, e.mul(k, number(shape.panel))))
-            return []
 
-        e.loop(number(0), depth, 1, [], scalar, "scalar")
-        return []
+        repeat(e, number(0), depth, 1, scalar, "scalar")
 
     body = {"row": copy_row, "col": copy_line, "any": copy_scalars}[operand.layout]
-    e.loop(number(0), depth if operand.layout == "col" else rows, 1, [], body, "pack")
+    repeat(e, number(0), depth if operand.layout == "col" else rows, 1, body, "pack")
     close_function(e)
 
 
@@ -131,39 +126,34 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
     lines = range(0, width, lanes)
     masks = [lane_mask(e, e.sub(columns, number(first)), lanes) for first in lines] if operand.layout == "row" else []
 
-    def copy_line(k: Value, _: list[Value]) -> list[Value]:
+    def copy_line(k: Value) -> None:
         start = e.mul(k, number(width))
         for first, mask in zip(lines, masks, strict=True):
             packer.prefetch(e.add(k, number(AHEAD)), number(first))
             packer.store(packer.load(k, number(first), "column", mask), e.add(start, number(first)))
-        return []
 
-    def transpose_square(k: Value, _: list[Value]) -> list[Value]:
+    def transpose_square(k: Value) -> None:
         mask = lane_mask(e, e.sub(depth, k), square)
 
-        def group(first: Value, _: list[Value]) -> list[Value]:
+        def group(first: Value) -> None:
             # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
             chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
             pieces = [packer.load(k, column, "row", mask) for column in chosen]
             rows = [joined(e, pieces[i::square]) for i in range(square)]
             for i, value in enumerate(transposed(e, rows)):
                 packer.store(value, e.add(e.mul(e.add(k, number(i)), number(width)), first))
-            return []
 
-        e.loop(number(0), columns, lanes, [], group, "group")
-        return []
+        repeat(e, number(0), columns, lanes, group, "group")
 
-    def copy_scalars(k: Value, _: list[Value]) -> list[Value]:
-        def scalar(column: Value, _: list[Value]) -> list[Value]:
+    def copy_scalars(k: Value) -> None:
+        def scalar(column: Value) -> None:
             value = packer.load(k, minimum(e, column, last), "column", None)
             packer.store(value, e.add(e.mul(k, number(width)), column))
-            return []
 
-        e.loop(number(0), number(width), 1, [], scalar, "scalar")
-        return []
+        repeat(e, number(0), number(width), 1, scalar, "scalar")
 
     body = {"row": copy_line, "col": transpose_square, "any": copy_scalars}[operand.layout]
-    e.loop(number(0), depth, square if operand.layout == "col" else 1, [], body, "pack")
+    repeat(e, number(0), depth, square if operand.layout == "col" else 1, body, "pack")
     close_function(e)
 
 

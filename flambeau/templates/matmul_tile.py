@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,6 +115,26 @@ def load_context(e: Emitter, slots: Value, extra_slots: int) -> Context:
 def lane_mask(e: Emitter, count: Value, width: int) -> Value:
     """Lanes 0 .. count - 1 of ``width``; ``count`` is an i64 that fits i32."""
     return e.compare("slt", e.lanes("i32", width), e.convert("trunc", count, "i32"))
+
+
+def repeat(e: Emitter, start: Value, stop: Value, step: int | Value, body: Callable[[Value], None], stem: str) -> None:
+    """A loop that carries no values."""
+
+    def carry_nothing(index: Value, _: list[Value]) -> list[Value]:
+        body(index)
+        return []
+
+    e.loop(start, stop, step, [], carry_nothing, stem)
+
+
+def when(e: Emitter, condition: Value, body: Callable[[], None]) -> None:
+    """What ``body`` emits runs if the condition holds."""
+    yes, after = e.fresh_label("yes"), e.fresh_label("after")
+    e.branch_if(condition, yes, after)
+    e.label(yes)
+    body()
+    e.branch(after)
+    e.label(after)
 
 
 def minimum(e: Emitter, a: Value, b: Value) -> Value:
@@ -241,20 +262,17 @@ def emit_finish(e: Emitter, shape: TileShape, kind: str, epilogue: Epilogue, ext
         value = e.load(e.offset(tile, e.add(e.mul(i, number(shape.columns)), first), kind), kind, lanes)
         epilogue.emit(e, context, value, batch, e.add(row, i), e.add(column, first), mask)
 
-    def one_row(i: Value, _: list[Value]) -> list[Value]:
-        def whole(first: Value, _: list[Value]) -> list[Value]:
+    def one_row(i: Value) -> None:
+        def whole(first: Value) -> None:
             one_vector(i, first, None)
-            return []
 
-        def rest(first: Value, _: list[Value]) -> list[Value]:
+        def rest(first: Value) -> None:
             one_vector(i, first, mask)
-            return []
 
-        e.loop(number(0), full, lanes, [], whole, "vector")
-        e.loop(full, columns, lanes, [], rest, "rest")
-        return []
+        repeat(e, number(0), full, lanes, whole, "vector")
+        repeat(e, full, columns, lanes, rest, "rest")
 
     full = e.binary("and", columns, number(-lanes))
     mask = lane_mask(e, e.sub(columns, full), lanes)
-    e.loop(number(0), rows, 1, [], one_row, "row")
+    repeat(e, number(0), rows, 1, one_row, "row")
     close_function(e)

@@ -19,6 +19,8 @@ from flambeau.templates.matmul_tile import (
     minimum,
     number,
     open_function,
+    repeat,
+    when,
 )
 
 __all__ = ["emit_vector_product", "plan_vector_product"]
@@ -67,7 +69,7 @@ class _VectorProduct:
         e = self.e
         return e.fma(x, y, total) if self.fused else e.add(total, e.mul(x, y))
 
-    def element(self, context: Context, operand: Operand, start: Value, at: tuple[Value, ...], axis: str, mask: Value | None) -> Value:
+    def element(self, context: Context, operand: Operand, start: Value, at: tuple[Value, Value, Value], axis: str, mask: Value | None) -> Value:
         """Elements of an operand from address ``start``, converted and mapped; ``at`` is their batch, row and column."""
         e, raw = self.e, storage_kind(operand.element)
         width = 1 if axis == "" else self.lanes
@@ -86,25 +88,23 @@ class _VectorProduct:
         source = e.offset(size["a"], e.mul(batch, size["a_batch"]), storage_kind(self.a.element))
         k = size["k"]
 
-        def vector(at: Value, _: list[Value]) -> list[Value]:
+        def vector(at: Value) -> None:
             mask = lane_mask(e, minimum(e, e.sub(k, at), number(lanes)), lanes)
             start = e.offset(source, at, storage_kind(self.a.element))
             value = self.element(context, self.a, start, (batch, number(0), at), "column", mask)
             e.store(e.select(mask, value, e.like(0.0, value)), e.offset(target, at, self.kind))
-            return []
 
-        def scalar(at: Value, _: list[Value]) -> list[Value]:
+        def scalar(at: Value) -> None:
             start = e.offset(source, e.mul(at, size["a_column"]), storage_kind(self.a.element))
             e.store(self.element(context, self.a, start, (batch, number(0), at), "", None), e.offset(target, at, self.kind))
-            return []
 
         if self.a.layout == "row":
-            e.loop(number(0), k, lanes, [], vector, "vector")
+            repeat(e, number(0), k, lanes, vector, "vector")
         else:
             whole = e.binary("and", e.add(k, number(lanes - 1)), number(-lanes))
-            e.loop(number(0), k, 1, [], scalar, "scalar")
+            repeat(e, number(0), k, 1, scalar, "scalar")
             zero = e.const(0.0, self.kind)
-            e.loop(k, whole, 1, [], lambda at, _: [e.store(zero, e.offset(target, at, self.kind))][:0], "pad")
+            repeat(e, k, whole, 1, lambda at: e.store(zero, e.offset(target, at, self.kind)), "pad")
         close_function(e)
 
     def emit_block(self, epilogue: Epilogue) -> None:
@@ -117,13 +117,12 @@ class _VectorProduct:
         compute = self._by_rows if self.b.layout == "row" else self._by_columns
         compute(context, x, results, batch, column, width)
 
-        def finish(at: Value, _: list[Value]) -> list[Value]:
+        def finish(at: Value) -> None:
             value = e.load(e.offset(results, at, kind), kind, lanes)
             mask = lane_mask(e, minimum(e, e.sub(width, at), number(lanes)), lanes)
             epilogue.emit(e, context, value, batch, number(0), e.add(column, at), mask)
-            return []
 
-        e.loop(number(0), width, lanes, [], finish, "finish")
+        repeat(e, number(0), width, lanes, finish, "finish")
         close_function(e)
 
     def _source(self, context: Context, batch: Value, column: Value) -> Value:
@@ -137,7 +136,7 @@ class _VectorProduct:
         source, raw, k = self._source(context, batch, column), storage_kind(self.b.element), size["k"]
         whole = e.binary("and", k, number(-lanes))
 
-        def several(first: Value, _: list[Value]) -> list[Value]:
+        def several(first: Value) -> None:
             last = e.sub(width, number(1))
             chosen = [minimum(e, e.add(first, number(i)), last) for i in range(TOGETHER)]
             starts = [e.offset(source, e.mul(index, size["b_column"]), raw) for index in chosen]
@@ -158,9 +157,8 @@ class _VectorProduct:
             totals = e.loop(whole, k, lanes, totals, rest, "rest")
             for i in range(TOGETHER):
                 e.store(self._sum(totals[i]), e.offset(results, e.add(first, number(i)), kind))
-            return []
 
-        e.loop(number(0), width, TOGETHER, [], several, "columns")
+        repeat(e, number(0), width, TOGETHER, several, "columns")
 
     def _sum(self, value: Value) -> Value:
         """The sum of the lanes: halves are added until one lane is left."""
@@ -175,26 +173,26 @@ class _VectorProduct:
         e, lanes, k = self.e, self.lanes, context.values["k"]
         source = self._source(context, batch, column)
         zero = e.const(0.0, self.kind, lanes)
-        e.loop(number(0), width, lanes, [], lambda at, _: [e.store(zero, e.offset(results, at, self.kind))][:0], "zero")
+        repeat(e, number(0), width, lanes, lambda at: e.store(zero, e.offset(results, at, self.kind)), "zero")
         place = batch, column, width
         most = e.binary("and", k, number(-TOGETHER))
         for first, stop, count in ((number(0), most, TOGETHER), (most, k, 1)):
-            e.loop(first, stop, count, [], self._rows_adder(context, x, results, source, place, count), "rows")
+            repeat(e, first, stop, count, self._rows_adder(context, x, results, source, place, count), "rows")
 
     def _rows_adder(
         self, context: Context, x: Value, results: Value, source: Value, place: tuple[Value, Value, Value], count: int
-    ) -> Callable[[Value, list[Value]], list[Value]]:
+    ) -> Callable[[Value], None]:
         """The body of a loop over K that adds ``count`` rows of B to the results."""
         e, lanes, kind, raw = self.e, self.lanes, self.kind, storage_kind(self.b.element)
         batch, column, width = place
         whole = e.binary("and", width, number(-lanes))
 
-        def add_rows(k: Value, _: list[Value]) -> list[Value]:
+        def add_rows(k: Value) -> None:
             steps = [e.add(k, number(i)) for i in range(count)]
             scalars = [e.splat(e.load(e.offset(x, step, kind), kind), lanes) for step in steps]
             rows = [e.offset(source, e.mul(step, context.values["b_row"]), raw) for step in steps]
 
-            def vector(at: Value, _: list[Value], mask: Value | None = None) -> list[Value]:
+            def vector(at: Value, mask: Value | None = None) -> None:
                 target = e.offset(results, at, kind)
                 total = e.load(target, kind, lanes)
                 for step, scalar, row in zip(steps, scalars, rows, strict=True):
@@ -202,14 +200,12 @@ class _VectorProduct:
                     right = self.element(context, self.b, start, (batch, step, e.add(column, at)), "column", mask)
                     total = self.multiply_add(scalar, right, total)
                 e.store(total, target)
-                return []
 
-            def rest(at: Value, _: list[Value]) -> list[Value]:
-                return vector(at, [], lane_mask(e, e.sub(width, at), lanes))
+            def rest(at: Value) -> None:
+                vector(at, lane_mask(e, e.sub(width, at), lanes))
 
-            e.loop(number(0), whole, lanes, [], vector, "vector")
-            e.loop(whole, width, lanes, [], rest, "rest")
-            return []
+            repeat(e, number(0), whole, lanes, vector, "vector")
+            repeat(e, whole, width, lanes, rest, "rest")
 
         return add_rows
 
@@ -227,13 +223,7 @@ class _VectorProduct:
 
         def one_block(index: Value, held: list[Value]) -> list[Value]:
             batch = e.binary("udiv", index, across)
-            changed = e.convert("zext", e.compare("ne", batch, held[0]), "i64")
-
-            def fetch(_: Value, __: list[Value]) -> list[Value]:
-                call_function(e, "row_of_a", x, batch, slots)
-                return []
-
-            e.loop(number(0), changed, 1, [], fetch, "fetch")
+            when(e, e.compare("ne", batch, held[0]), lambda: call_function(e, "row_of_a", x, batch, slots))
             column = e.mul(e.sub(index, e.mul(batch, across)), number(columns))
             width = minimum(e, number(columns), e.sub(size["n"], column))
             call_function(e, "block", x, scratch, batch, column, width, slots)

@@ -97,6 +97,19 @@ def test_float32_sizes_and_padded_strides(a_layout: str, b_layout: str) -> None:
         check(kernel, a, b, c, product(a, b), 2e-6 * (k + 1))
 
 
+@pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("any", "row")])
+def test_random_sizes(layouts: tuple[str, str]) -> None:
+    generator = np.random.default_rng()
+    kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, layouts))
+    for _ in range(12):
+        batch, m, n, k = (int(generator.integers(0, top)) for top in (4, 150, 150, 900))
+        a = Buffer(random((batch, m, k), dtypes.float32), layouts[0], padding=int(generator.integers(0, 40)))
+        b = Buffer(random((batch, k, n), dtypes.float32), layouts[1], padding=int(generator.integers(0, 40)))
+        c = Buffer(random((batch, m, n), dtypes.float32), "row", padding=int(generator.integers(0, 40)))
+        run(kernel, a, b, c)
+        check(kernel, a, b, c, product(a, b), 2e-6 * (k + 1))
+
+
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("element", [dtypes.float32, dtypes.float64])
 def test_vector_widths(element: dtype, bits: int) -> None:
