@@ -11,7 +11,27 @@ Axes = list[tuple[str, Dim]]
 
 
 def order_axes(axes: Axes, indices: Sequence[Dim]) -> Axes:
-    """Largest stride first, as the first index that uses most of the axes lays them out; stable otherwise."""
+    """Largest stride first, as the first index that uses most of the axes lays them out; then last the axis along which
+    most accesses are contiguous."""
+    axes = _by_stride(axes, indices)
+    if len(axes) < 2:
+        return axes
+    counts = [_contiguous_accesses(name, size, indices) for name, size in axes]
+    best = max(range(len(axes)), key=lambda i: (counts[i], i))
+    if counts[best] > counts[-1]:
+        axes = [*axes[:best], *axes[best + 1 :], axes[best]]
+    return axes
+
+
+def _contiguous_accesses(name: str, size: Dim, indices: Sequence[Dim]) -> int:
+    count = 0
+    for index in dict.fromkeys(indices):
+        factor = coefficient_of(index, axis(name, size))
+        count += factor is not None and is_constant(factor, 1)
+    return count
+
+
+def _by_stride(axes: Axes, indices: Sequence[Dim]) -> Axes:
     best: Sequence[Dim] = ()
     for index in indices:
         if len(_strides(axes, index)) > len(best):
@@ -81,9 +101,4 @@ def _walks_as_one(index: Dim, axes: Axes, a: str, b_names: list[str], b_size: Di
 
 def prefer_rows(inner: str, outer: str, sizes: dict[str, Dim], indices: Sequence[Dim]) -> bool:
     """Whether lanes along the inner axis meet more contiguous accesses than lanes along the outer one."""
-    counts = [0, 0]
-    for position, name in enumerate((inner, outer)):
-        for index in indices:
-            factor = coefficient_of(index, axis(name, sizes[name]))
-            counts[position] += factor is not None and is_constant(factor, 1)
-    return counts[0] >= counts[1]
+    return _contiguous_accesses(inner, sizes[inner], indices) >= _contiguous_accesses(outer, sizes[outer], indices)

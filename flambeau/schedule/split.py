@@ -68,5 +68,6 @@ def _in_pieces(x: Node, node: Node, length: int) -> Node:
     if not is_constant(rest, 0):
         none = (0,) * (rank + 1)
         rows = p.pad(rows, low=none, high=(*(0,) * rank, rest), interior=none, value=IDENTITY[kind])
-    parts = p.reduce(p.reshape(rows, shape=(*outer, pieces, length)), kind=kind, axes=(rank + 1,))
-    return p.reshape(p.reduce(parts, kind=kind, axes=(rank,)), shape=node.shape)
+    # pieces first, so that partial results of neighbouring columns lie side by side
+    cut = p.permute(p.reshape(rows, shape=(*outer, pieces, length)), axes=(rank, *range(rank), rank + 1))
+    return p.reduce(p.reduce(cut, kind=kind, axes=(rank + 1,)), kind=kind, axes=(0,))
