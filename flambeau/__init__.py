@@ -1,5 +1,9 @@
 """flambeau: PyTorch's programming model on generated kernels. Use it as ``import flambeau as torch``."""
 
+# Before anything else: the base types of storages and tensors are native code, and this module knows how that is loaded.
+from flambeau.compile import kernel_cache as _kernel_cache  # noqa: F401
+
+# isort: split
 import importlib
 import math
 from typing import TYPE_CHECKING, Any

@@ -13,9 +13,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from flambeau.core.config import config
 from flambeau.runtime import pages
+from flambeau.runtime.native import library
+from flambeau.runtime.native.library import Library
 
 __all__ = ["Allocator", "CheckedAllocator", "MemoryStats", "allocate", "empty_cache", "out_of_memory", "release", "size_class", "stats"]
 
@@ -72,6 +75,14 @@ def map_blocks(size: int) -> int:
     return aligned
 
 
+class _Blocks(Protocol):
+    """Released blocks of one class; ``pop`` raises IndexError when there is none."""
+
+    def pop(self) -> int: ...
+
+    def append(self, address: int, /) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
     """Bytes in use (in whole blocks), bytes taken from the system, the most ever in use, and counts."""
@@ -92,8 +103,8 @@ class Allocator:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = _memory_limit() if limit is None else limit
         # Released blocks by class, and for each size asked for: the class and its list.
-        self._free: dict[int, list[int]] = {}
-        self._requests: dict[int, tuple[int, list[int]]] = {}
+        self._free: dict[int, _Blocks] = {}
+        self._requests: dict[int, tuple[int, _Blocks]] = {}
         self._slab_next = self._slab_end = 0
         self._reserved = 0
         self._mappings = 0
@@ -140,12 +151,16 @@ class Allocator:
         with self._lock:
             self._trim(0)
 
-    def _remember(self, nbytes: int) -> tuple[int, list[int]]:
+    def _blocks(self, size: int) -> _Blocks:
+        """The released blocks of a class."""
+        return self._free.setdefault(size, [])
+
+    def _remember(self, nbytes: int) -> tuple[int, _Blocks]:
         with self._lock:
             if len(self._requests) >= _REMEMBERED:
                 self._requests.clear()
             size = size_class(nbytes)
-            entry = self._requests[nbytes] = (size, self._free.setdefault(size, []))
+            entry = self._requests[nbytes] = (size, self._blocks(size))
             return entry
 
     def _allocate_new(self, nbytes: int) -> int:
@@ -192,7 +207,7 @@ class Allocator:
             if size < _LARGE:
                 return
             blocks = self._free[size]
-            while blocks and self._reserved > target:
+            while self._reserved > target:
                 try:
                     address = blocks.pop()
                 except IndexError:
@@ -220,7 +235,7 @@ class Allocator:
         """Put the unused end of a slab into the lists, as the largest blocks that fit."""
         while size >= 64:
             part = _largest_class_within(size)
-            self._free.setdefault(part, []).append(address)
+            self._blocks(part).append(address)
             address += part
             size -= part
 
@@ -279,7 +294,83 @@ class CheckedAllocator(Allocator):
         super().release(address - _CANARY, nbytes + 2 * _CANARY)
 
 
-_default: Allocator = CheckedAllocator() if config.checked else Allocator()
+class _NativeBlocks:
+    """Released blocks of one class in the lists of native code."""
+
+    __slots__ = ("_native", "_size")
+
+    def __init__(self, native: Library, size: int) -> None:
+        self._native = native
+        self._size = size
+
+    def pop(self) -> int:
+        address = self._native.pop_block(self._size)
+        if not address:
+            raise IndexError("no block is left")
+        return address
+
+    def append(self, address: int) -> None:
+        self._native.push_block(address, self._size)
+
+
+class NativeAllocator(Allocator):
+    """The allocator that native code shares: it keeps the lists and takes from them; the rest is done here. One to a process."""
+
+    __slots__ = ("_native", "allocate", "release")
+
+    def __init__(self, native: Library) -> None:
+        self._native = native
+        native.make_bins(size_class)
+        super().__init__()
+        native.connect_allocator(self._allocate_new, self._release_unusual)
+        self.allocate = native.allocate
+        self.release = native.release
+
+    def _blocks(self, size: int) -> _Blocks:
+        return self._free.setdefault(size, _NativeBlocks(self._native, size))
+
+    @staticmethod
+    def _release_unusual(address: int, nbytes: int) -> None:
+        if address:
+            raise ValueError(f"release: the block at {address:#x} cannot have {nbytes} bytes")
+
+    @property
+    def allocated(self) -> int:
+        return self._native.get("allocated")
+
+    @allocated.setter
+    def allocated(self, value: int) -> None:
+        self._native.set("allocated", value)
+
+    @property
+    def allocations(self) -> int:
+        return self._native.get("allocations")
+
+    @allocations.setter
+    def allocations(self, value: int) -> None:
+        self._native.set("allocations", value)
+
+    @property
+    def peak(self) -> int:
+        return self._native.get("peak")
+
+    @peak.setter
+    def peak(self, value: int) -> None:
+        self._native.set("peak", value)
+
+
+def _make_default() -> Allocator:
+    native = library.load()
+    if native is None:
+        return CheckedAllocator() if config.checked else Allocator()
+    if not config.checked:
+        return NativeAllocator(native)
+    made = CheckedAllocator()
+    native.connect_allocator(made.allocate, made.release)
+    return made
+
+
+_default = _make_default()
 os.register_at_fork(after_in_child=_default.make_lock)
 allocate: Callable[[int], int] = _default.allocate
 release: Callable[[int, int], None] = _default.release

@@ -78,7 +78,7 @@ class Image:
         content = data[at + name_size:]
         if magic != _MAGIC or len(content) != content_size or len(names) != export_count + fixup_count:
             raise CorruptObject("not a code image of this version, or cut short")
-        if any(offset >= content_size for offset in offsets) or any(offset + 8 > size for offset, _ in fixups):
+        if any(offset >= size for offset in offsets) or any(offset + 8 > size for offset, _ in fixups):
             raise CorruptObject("a code image points outside itself")
         return cls(content, data_start, size, dict(zip(names, offsets, strict=False)),
                    tuple((offset, name, addend) for (offset, addend), name in zip(fixups, names[export_count:], strict=True)))

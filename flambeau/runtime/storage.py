@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flambeau.core.dtypes import dtype
 from flambeau.runtime import allocator
+from flambeau.runtime.native import library
 
 
 class Storage:
@@ -23,6 +26,10 @@ class Storage:
     def __del__(self) -> None:
         if self.owner is None and self.address:
             allocator.release(self.address, self.nbytes)
+
+
+if not TYPE_CHECKING and (_native := library.load()) is not None:
+    Storage = _native.storage
 
 
 class TensorMeta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.dtypes import dtype
+from flambeau.runtime.native.records import TensorFields
 from flambeau.runtime.storage import Storage, TensorMeta
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from flambeau.tensor.views import View
 
 
-class TensorBase:
+class TensorBase(TensorFields):
     """Memory, where in it, and metadata; for autograd the tape entry that made it, for views what they are views of.
 
     ``memory`` is the storage, ``address`` the first element's address, ``meta`` shape, strides and dtype. ``entry`` is the tape
@@ -20,8 +21,7 @@ class TensorBase:
     storage's version at which ``entry`` was right.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_grad", "_requires_grad", "address", "entry", "hooks", "memory", "meta", "output",
-                 "retains", "seen_version", "view_of")  # fmt: skip
+    __slots__ = ()
 
     memory: Storage
     address: int

@@ -1,0 +1,71 @@
+"""The native base of Tensor: its fields, found and freed without Python."""
+
+from __future__ import annotations
+
+from flambeau.runtime.native.c_api import (
+    Py_DecRef,
+    Py_IncRef,
+    PyObject_ClearWeakRefs,
+    PyObject_GC_Del,
+    PyObject_GC_UnTrack,
+    PyType_GenericAlloc,
+)
+from flambeau.runtime.native.language import Word, native
+from flambeau.runtime.native.layouts import Storage, Tensor, shared
+from flambeau.runtime.native.memory import visit_four
+
+
+@native
+def tensor_new(memory: Storage, address: Word, meta: Word) -> Tensor:
+    """A tensor over memory, whose reference it takes (also when it fails: 0 with an error set)."""
+    made: Tensor = PyType_GenericAlloc(shared.tensor_type, 0)
+    if not made:
+        Py_DecRef(memory)
+        return made
+    made.memory = memory
+    made.address = address
+    made.meta = meta
+    Py_IncRef(meta)
+    return made
+
+
+@native
+def tensor_traverse(self: Tensor, visit: Word, argument: Word) -> Word:
+    stop = visit_four(visit, argument, self.type, self.memory, self.meta, self.entry)
+    if not stop:
+        stop = visit_four(visit, argument, self.view_of, self.hooks, self._grad, self.dict)
+    return stop
+
+
+@native
+def tensor_clear(self: Tensor) -> Word:
+    # Memory and metadata stay, so that whoever still finds the tensor finds it whole.
+    entry = self.entry
+    view = self.view_of
+    hooks = self.hooks
+    grad = self._grad
+    dict = self.dict
+    self.entry = 0
+    self.view_of = 0
+    self.hooks = 0
+    self._grad = 0
+    self.dict = 0
+    Py_DecRef(entry)
+    Py_DecRef(view)
+    Py_DecRef(hooks)
+    Py_DecRef(grad)
+    Py_DecRef(dict)
+    return 0
+
+
+@native
+def tensor_dealloc(self: Tensor) -> None:
+    PyObject_GC_UnTrack(self)
+    if self.weakrefs:
+        PyObject_ClearWeakRefs(self)
+    tensor_clear(self)
+    Py_DecRef(self.memory)
+    Py_DecRef(self.meta)
+    kind = self.type
+    PyObject_GC_Del(self)
+    Py_DecRef(kind)
