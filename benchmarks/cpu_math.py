@@ -14,7 +14,7 @@ import numpy as np
 
 from flambeau.codegen.cpu.emitter import DEFAULT_FEATURES, Emitter, Value
 from flambeau.codegen.cpu.pointwise import emit_pointwise
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.core import dtypes
 from flambeau.core.cpu import cpu_features
 from flambeau.core.dtypes import dtype

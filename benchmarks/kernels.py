@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from flambeau.codegen.cpu.kernel_code import KernelCode, emit_kernel
-from flambeau.compile import kernel_cache
-from flambeau.compile.llvm_driver import compile_modules
+from flambeau.compilation import kernel_cache
+from flambeau.compilation.llvm_driver import compile_modules
 from flambeau.core import cpu, dtypes
 from flambeau.core.symbolic import axis, evaluate, loaded, symbol
 from flambeau.ir.kernel import CHECK, REDUCE, BufferParameter, Kernel, KernelAxis, Store, index_value, load

@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from flambeau.codegen.cpu.emitter import Emitter, Value  # noqa: E402
-from flambeau.compile.kernel_cache import KernelText, get_kernel  # noqa: E402
+from flambeau.compilation.kernel_cache import KernelText, get_kernel  # noqa: E402
 from flambeau.core import cpu, dtypes  # noqa: E402
 from flambeau.runtime.launch import TaskArray, run_tasks  # noqa: E402
 from flambeau.runtime.thread_pool import set_num_threads  # noqa: E402

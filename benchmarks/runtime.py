@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.runtime.thread_pool import get_num_threads
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A chain of `length` vector operations over the elements of one chunk, of the size that fused pointwise kernels have.
 LOAD_MANY = """
 import json, sys, time
-from flambeau.compile.kernel_cache import KernelText, get_kernels
+from flambeau.compilation.kernel_cache import KernelText, get_kernels
 from flambeau.core.events import counters
 from benchmarks.runtime import chain
 texts = [KernelText(chain(20 + number % 60, number), "chain") for number in range(int(sys.argv[1]))]
@@ -40,7 +40,7 @@ print(json.dumps({"ms": (done - made) * 1e3, "compiles": counters["kernel_compil
 IMPORT = """
 import time
 start = time.perf_counter()
-import flambeau.compile.kernel_cache, flambeau.runtime.launch
+import flambeau.compilation.kernel_cache, flambeau.runtime.launch
 print((time.perf_counter() - start) * 1e3)
 """
 

@@ -1,7 +1,7 @@
 """flambeau: PyTorch's programming model on generated kernels. Use it as ``import flambeau as torch``."""
 
 # Before anything else: the base types of storages and tensors are native code, and this module knows how that is loaded.
-from flambeau.compile import kernel_cache as _kernel_cache  # noqa: F401
+from flambeau.compilation import kernel_cache as _kernel_cache  # noqa: F401
 
 # isort: split
 import importlib
@@ -404,7 +404,7 @@ _LAZY = {
     "optim": ("flambeau.optim", None),
     "utils": ("flambeau.utils", None),
     "compiler": ("flambeau.compiler", None),
-    "compile": ("flambeau.capture", "compile"),
+    "compile": ("flambeau.compiler", "compile"),
     "cuda": ("flambeau.cuda", None),
     "linalg": ("flambeau.linalg", None),
     "fft": ("flambeau.fft", None),

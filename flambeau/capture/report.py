@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flambeau.compile.program import Program
+from flambeau.compilation.program import Program
 from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
 

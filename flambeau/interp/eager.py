@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.compile.program import BoundProgram
+from flambeau.compilation.program import BoundProgram
 from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau.derivative.partition import Partition, partition
-from flambeau.compile.program import Program
+from flambeau.compilation.program import Program
 from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compiled, evaluate, symbol, symbols_of
 from flambeau.core.aval import Aval
 from flambeau.ir.graph import INPUT, Graph, graph_input

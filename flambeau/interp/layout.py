@@ -58,7 +58,7 @@ def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, In
     """
     chain: list[Node] = []
     while node not in inputs:
-        if node.op is INPUT or node.op.family != "view" or len(node.sources) != 1 or node.op.name in ("pad", "as_strided"):
+        if node.op is INPUT or node.op.family != "view" or len(node.sources) != 1 or node.op.name == "pad":
             return None
         chain.append(node)
         node = node.sources[0]

@@ -498,7 +498,7 @@ def load() -> Pool:
     with _lock:
         if loaded is None:
             if _loader is None:
-                raise RuntimeError("the thread pool has no loader; import flambeau.compile.kernel_cache before running kernels.")
+                raise RuntimeError("the thread pool has no loader; import flambeau.compilation.kernel_cache before running kernels.")
             loaded = _bind(_loader(POOL_TEXT))
             loaded.set_threads(_threads)
         return loaded

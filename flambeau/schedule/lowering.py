@@ -74,9 +74,12 @@ class Lowerer:
         return found
 
     def _value(self, node: Node, at: Coordinates, valid: Node | None) -> Node:
-        if node in self.group.members and self.at(self.group.members[node]) == at and node is not self.scattered:
-            return self.compute(node, at, valid)
         source = self.reader(node)
+        if node in self.group.members and node is not self.scattered:
+            own = self.at(self.group.members[node])
+            # A stored member is read where it is made, though the terms may differ: its buffer is only being written.
+            if own == at or source is not None:
+                return self.compute(node, own, valid)
         if source is not None:
             return self._load(node, source, at, valid)
         if node.op.family == "view":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from flambeau.compile.kernel_cache import get_symbols
+from flambeau.compilation.kernel_cache import get_symbols
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 

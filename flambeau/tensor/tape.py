@@ -109,6 +109,99 @@ def check_saved(name: str, saved: Saved) -> TensorBase:
 
 
 # -- the engine -----------------------------------------------------------------------------------------
+class _Engine:
+    """One walk. ``waiting`` counts the edges that still lead to an entry or leaf; ``pending`` holds what came back so far."""
+
+    def __init__(
+        self, *, retain_graph: bool, inputs: Sequence[TensorBase] | None, accumulate: Callable[[TensorBase, TensorBase], None],
+        add: Callable[[TensorBase, TensorBase], TensorBase],
+    ) -> None:  # fmt: skip
+        self.retain_graph = retain_graph
+        self.wanted = None if inputs is None else {_key(t): id(t) for t in inputs}
+        self.accumulate = accumulate
+        self.add = add
+        self.found: dict[int, TensorBase] = {}
+        self.pending: dict[Any, list[TensorBase | None]] = {}
+        self.waiting: dict[Any, int] = {}
+        self.ready: list[tuple[int, Entry]] = []
+
+    def run(self, roots: Sequence[tuple[Any, int, TensorBase]]) -> dict[int, TensorBase]:
+        self._count_edges([r for r, _, _ in roots])
+        for target, output, gradient in roots:
+            self._deliver(target, output, gradient)
+        for target in dict.fromkeys(r for r, _, _ in roots):
+            if not self.waiting.get(target):
+                self._make_ready(target)
+        while self.ready:
+            _, entry = heapq.heappop(self.ready)
+            gradients = self._run_entry(entry, self.pending.pop(entry, None))
+            for edge, gradient in zip(entry.edges, gradients, strict=True):
+                if edge is None:
+                    continue
+                if gradient is not None:
+                    self._deliver(*edge, gradient)
+                self.waiting[edge[0]] -= 1
+                if not self.waiting[edge[0]]:
+                    self._make_ready(edge[0])
+        return self.found
+
+    def _count_edges(self, roots: Sequence[Any]) -> None:
+        seen: set[Any] = set()
+        stack = [r for r in roots if isinstance(r, Entry)]
+        while stack:
+            entry = stack.pop()
+            if entry in seen:
+                continue
+            seen.add(entry)
+            for edge in entry.edges:
+                if edge is not None:
+                    self.waiting[edge[0]] = self.waiting.get(edge[0], 0) + 1
+                    if isinstance(edge[0], Entry):
+                        stack.append(edge[0])
+
+    def _deliver(self, target: Any, output: int, gradient: TensorBase) -> None:
+        slots = self.pending.setdefault(target, [None] * (1 if isinstance(target, TensorBase) else len(target.metas)))
+        known = slots[output]
+        slots[output] = gradient if known is None else self.add(known, gradient)
+
+    def _make_ready(self, target: Any) -> None:
+        if isinstance(target, Entry):
+            heapq.heappush(self.ready, (-target.sequence, target))
+            return
+        slots = self.pending.pop(target, None)
+        if slots is None or slots[0] is None:
+            return
+        gradient = _run_tensor_hooks(target.hooks, slots[0])
+        if self.wanted is None:
+            self.accumulate(target, gradient)
+        elif (target, 0) in self.wanted:
+            self.found[self.wanted[target, 0]] = gradient
+
+    def _run_entry(self, entry: Entry, cotangents: list[TensorBase | None] | None) -> Sequence[TensorBase | None]:
+        if cotangents is None:
+            return [None] * len(entry.edges)
+        for output, hooks in entry.output_hooks.items():
+            gradient = cotangents[output]
+            if gradient is not None:
+                cotangents[output] = _run_tensor_hooks(hooks, gradient)
+        for hook in list(entry.pre_hooks):
+            changed = hook(tuple(cotangents))
+            if changed is not None:
+                cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+        if self.wanted is not None:
+            for output, gradient in enumerate(cotangents):
+                if (entry, output) in self.wanted and gradient is not None:
+                    self.found[self.wanted[entry, output]] = gradient
+        gradients = entry.apply(cotangents)
+        if not self.retain_graph:
+            entry.release()
+        for hook in list(entry.hooks):
+            changed = hook(tuple(gradients), tuple(cotangents))
+            if changed is not None:
+                gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+        return gradients
+
+
 def run_backward(
     roots: Sequence[tuple[Any, int, TensorBase]], *, retain_graph: bool, create_graph: bool, inputs: Sequence[TensorBase] | None,
     accumulate: Callable[[TensorBase, TensorBase], None], add: Callable[[TensorBase, TensorBase], TensorBase],
@@ -118,102 +211,21 @@ def run_backward(
     With ``inputs`` the gradients of exactly these are returned by id (and nothing else is touched); without, leaves
     get theirs through ``accumulate(leaf, gradient)``.
     """
-    wanted = None if inputs is None else {_key(t): id(t) for t in inputs}
-    found: dict[int, TensorBase] = {}
-    pending: dict[Entry, list[TensorBase | None]] = {}
-    needed = _dependencies([r for r, _, _ in roots if isinstance(r, Entry)], wanted)
-    ready: list[tuple[int, Entry]] = []
-
-    def deliver(target: Any, output: int, gradient: TensorBase) -> None:
-        gradient = _run_tensor_hooks(target, output, gradient)
-        if isinstance(target, TensorBase):
-            if wanted is None:
-                accumulate(target, gradient)
-            elif (target, 0) in wanted:
-                key = wanted[target, 0]
-                found[key] = gradient if key not in found else add(found[key], gradient)
-            return
-        slots = pending.setdefault(target, [None] * len(target.metas))
-        known = slots[output]
-        slots[output] = gradient if known is None else add(known, gradient)
-
     previous = context.grad_enabled
     context.grad_enabled = create_graph
     try:
-        for target, output, gradient in roots:
-            deliver(target, output, gradient)
-            if isinstance(target, Entry) and not needed.get(target) and (-target.sequence, target) not in ready:
-                ready.append((-target.sequence, target))
-        heapq.heapify(ready)
-        while ready:
-            _, entry = heapq.heappop(ready)
-            cotangents = pending.pop(entry, None)
-            gradients = _run_entry(entry, cotangents, wanted, found, add)
-            if not retain_graph and cotangents is not None:
-                entry.release()
-            for edge, gradient in zip(entry.edges, gradients, strict=True):
-                if edge is None:
-                    continue
-                if gradient is not None:
-                    deliver(*edge, gradient)
-                target = edge[0]
-                if isinstance(target, Entry) and target in needed:
-                    needed[target] -= 1
-                    if not needed[target]:
-                        heapq.heappush(ready, (-target.sequence, target))
+        return _Engine(retain_graph=retain_graph, inputs=inputs, accumulate=accumulate, add=add).run(roots)
     finally:
         context.grad_enabled = previous
-    return found
 
 
 def _key(tensor: TensorBase) -> tuple[Any, int]:
     return (tensor, 0) if tensor.entry is None else (tensor.entry, tensor.output)
 
 
-def _dependencies(roots: Sequence[Entry], wanted: dict[tuple[Any, int], int] | None) -> dict[Entry, int]:
-    """How many edges lead to each entry that the walk may reach."""
-    counts: dict[Entry, int] = {}
-    seen: set[Entry] = set()
-    stack = list(roots)
-    while stack:
-        entry = stack.pop()
-        if entry in seen:
-            continue
-        seen.add(entry)
-        for edge in entry.edges:
-            if edge is not None and isinstance(edge[0], Entry):
-                counts[edge[0]] = counts.get(edge[0], 0) + 1
-                stack.append(edge[0])
-    return counts
-
-
-def _run_entry(
-    entry: Entry, cotangents: list[TensorBase | None] | None, wanted: dict[tuple[Any, int], int] | None, found: dict[int, TensorBase],
-    add: Callable[..., Any],
-) -> Sequence[TensorBase | None]:  # fmt: skip
-    if cotangents is None:
-        return [None] * len(entry.edges)
-    for hook in list(entry.pre_hooks):
-        changed = hook(tuple(cotangents))
+def _run_tensor_hooks(hooks: dict[int, Any] | None, gradient: TensorBase) -> TensorBase:
+    for hook in list(hooks.values()) if hooks else ():
+        changed = hook(gradient)
         if changed is not None:
-            cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
-    if wanted is not None:
-        for output, gradient in enumerate(cotangents):
-            if (entry, output) in wanted and gradient is not None:
-                found[wanted[entry, output]] = gradient
-    gradients = entry.apply(cotangents)
-    for hook in list(entry.hooks):
-        changed = hook(tuple(gradients), tuple(cotangents))
-        if changed is not None:
-            gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
-    return gradients
-
-
-def _run_tensor_hooks(target: Any, output: int, gradient: TensorBase) -> TensorBase:
-    hooks = target.hooks if isinstance(target, TensorBase) else target.output_hooks.get(output)
-    if hooks:
-        for hook in list(hooks.values()):
-            changed = hook(gradient)
-            if changed is not None:
-                gradient = changed
+            gradient = changed
     return gradient

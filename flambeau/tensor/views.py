@@ -57,6 +57,11 @@ def _put_step(source: Node, view: Node, value: Node) -> Node:
             return p.scatter(source, flat, positions, mode="set")
         case "expand" if view.shape == source.shape:
             return value
+        case "diagonal":
+            rank = len(source.shape)
+            rows, columns = (p.iota(shape=source.shape, axis=rank - 2 + i, dtype=dtypes.int64) for i in range(2))
+            spread = p.expand(p.reshape(value, shape=(*value.shape, 1)), shape=source.shape)
+            return p.where(p.eq(rows, columns), spread, source)
     raise RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
         "before performing the operation."

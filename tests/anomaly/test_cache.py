@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.compile import kernel_cache
-from flambeau.compile.kernel_cache import KernelText, get_kernels
+from flambeau.compilation import kernel_cache
+from flambeau.compilation.kernel_cache import KernelText, get_kernels
 from flambeau.core.config import config
 from flambeau.core.events import counters
 from flambeau.runtime import disk_cache
@@ -216,7 +216,7 @@ def test_keys_tell_parts_apart():
 
 FILL = """
 import ctypes, sys
-from flambeau.compile.kernel_cache import KernelText, get_kernels
+from flambeau.compilation.kernel_cache import KernelText, get_kernels
 from flambeau.core.events import counters
 texts = [KernelText(f"define i64 @answer() {{ ret i64 {n} }}", "answer") for n in range(20)]
 answers = [ctypes.CFUNCTYPE(ctypes.c_int64)(kernel.address)() for kernel in get_kernels(texts)]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.runtime import allocator, thread_pool
 from flambeau.runtime.launch import TaskArray, run_tasks
 from tests.kernel_texts import ADD_STEP, SLEEP
@@ -137,7 +137,7 @@ def test_fork_while_locks_are_held():
     done = threading.Event()
 
     def hold() -> None:
-        from flambeau.compile import kernel_cache
+        from flambeau.compilation import kernel_cache
         from flambeau.runtime import object_loader
 
         with kernel_cache._lock, object_loader._lock, allocator._default._lock:

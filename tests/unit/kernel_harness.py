@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.codegen.cpu.kernel_code import KernelCode, emit_kernel
-from flambeau.compile.llvm_driver import compile_modules
+from flambeau.compilation.llvm_driver import compile_modules
 from flambeau.core import cpu
 from flambeau.core.symbolic import evaluate
 from flambeau.ir.kernel import Kernel

@@ -332,7 +332,7 @@ def test_epilogue_of_other_axes_is_refused() -> None:
 
 def test_matrix_product_with_epilogue() -> None:
     """relu(a @ b + bias[column]) * scale[row], and a mask of it as a second result."""
-    from flambeau.compile.kernel_cache import KernelText, get_kernel
+    from flambeau.compilation.kernel_cache import KernelText, get_kernel
     from flambeau.runtime.launch import TaskArray, run_tasks
     from flambeau.templates.matmul import MatmulSpec, matmul_kernel
 

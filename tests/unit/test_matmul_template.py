@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.core import cpu, dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.runtime.launch import TaskArray, run_tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.core import dtypes
 from flambeau.core.cpu import cpu_features, vector_bits
 from flambeau.core.dtypes import dtype

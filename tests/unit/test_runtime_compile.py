@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from flambeau.compile import llvm_driver
-from flambeau.compile.kernel_cache import KernelText, get_kernel, get_kernels, get_symbols
+from flambeau.compilation import llvm_driver
+from flambeau.compilation.kernel_cache import KernelText, get_kernel, get_kernels, get_symbols
 from flambeau.core.config import config
 from flambeau.core.events import counters, subscribe
 from flambeau.runtime import object_loader

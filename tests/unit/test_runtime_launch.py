@@ -13,8 +13,8 @@ import time
 import numpy as np
 import pytest
 
-from flambeau.compile import llvm_driver
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation import llvm_driver
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.runtime import object_loader, thread_pool
 from flambeau.runtime.launch import INDEX_OUT_OF_RANGE, KernelError, TaskArray, run_tasks
 from flambeau.runtime.thread_pool import get_num_threads, set_num_threads
@@ -196,7 +196,7 @@ def test_thread_count_can_change_any_time(add_step, threads):
 PRELUDE = """
 import ctypes, os, sys, time, threading
 import numpy as np
-from flambeau.compile.kernel_cache import KernelText, get_kernel
+from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.runtime.thread_pool import set_num_threads
 from tests.kernel_texts import SLEEP
@@ -271,5 +271,5 @@ def test_fewer_threads_than_wanted_are_told_and_used(add_step, threads, monkeypa
 def test_the_pool_says_when_nothing_can_load_it(monkeypatch):
     monkeypatch.setattr(thread_pool, "loaded", None)
     monkeypatch.setattr(thread_pool, "_loader", None)
-    with pytest.raises(RuntimeError, match="import flambeau.compile.kernel_cache"):
+    with pytest.raises(RuntimeError, match="import flambeau.compilation.kernel_cache"):
         run_tasks(TaskArray())

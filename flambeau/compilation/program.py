@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.compile.emission import Emitted, emit_call
-from flambeau.compile.kernel_cache import get_kernels
+from flambeau.compilation.emission import Emitted, emit_call
+from flambeau.compilation.kernel_cache import get_kernels
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, evaluate
 from flambeau.ir.graph import Graph

@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.codegen.cpu.epilogue import epilogue_of
 from flambeau.codegen.cpu.kernel_code import KernelCode, emit_kernel
-from flambeau.compile.kernel_cache import KernelText
+from flambeau.compilation.kernel_cache import KernelText
 from flambeau.core.config import config
 from flambeau.core.cpu import cpu_features, vector_bits
 from flambeau.core.dtypes import dtype

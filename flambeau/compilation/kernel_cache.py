@@ -2,7 +2,7 @@
 
 To run a kernel (``text`` is LLVM IR that exports ``void @k(ptr args, i64 chunk, ptr scratch)``)::
 
-    from flambeau.compile.kernel_cache import KernelText, get_kernel
+    from flambeau.compilation.kernel_cache import KernelText, get_kernel
     from flambeau.runtime.launch import TaskArray, run_tasks
     kernel = get_kernel(KernelText(text, "k"))
     tasks = TaskArray()
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from flambeau.compile import llvm_driver
+from flambeau.compilation import llvm_driver
 from flambeau.core import events
 from flambeau.core.config import config
 from flambeau.core.events import counters
