@@ -192,7 +192,10 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         operator, call.template, metas, [False] * len(metas), [float if isinstance(n, float) else type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
     )
     count = len(traced.function.graph.outputs)
-    targets: tuple[int | None, ...] = (into,) * count if into is not None else (*mutated, *(None,) * (count - len(mutated)))
+    graph = traced.function.graph
+    # What a body returns as it got it has not changed: batch_norm's running numbers in evaluation.
+    changed = [None if graph.outputs[k] is graph.inputs[position] else position for k, position in enumerate(mutated)]
+    targets: tuple[int | None, ...] = (into,) * count if into is not None else (*changed, *(None,) * (count - len(mutated)))
     if folding is not None and into is not None and folding.shape != metas[into].shape:
         raise RuntimeError(
             f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(folding.shape)}"

@@ -33,12 +33,17 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
+def _aside(running: Tensor | None) -> Tensor | None:
+    """Running numbers under another name: what is written into them must not put the buffer itself on the tape."""
+    return None if running is None else running.detach()
+
+
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalization of channels (N, C, *): by the batch in training, which also moves the running numbers, by those otherwise."""
-    return ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)[2]
+    return ops.batch_norm(input, _aside(running_mean), _aside(running_var), weight, bias, training, momentum, eps)[2]
 
 
 def instance_norm(
@@ -46,7 +51,7 @@ def instance_norm(
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalization of each channel of each sample (N, C, *)."""
-    return ops.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)[2]
+    return ops.instance_norm(input, _aside(running_mean), _aside(running_var), weight, bias, use_input_stats, momentum, eps)[2]
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
