@@ -62,9 +62,9 @@ class Patch:
 
 
 class BoundProgram:
-    """A program for fixed sizes: give it addresses and numbers, it runs. Not for two threads at once."""
+    """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("_arena", "arena_bytes", "input_patches", "operators", "output_patches", "program", "random_slots", "release_gil",
+    __slots__ = ("arena_bytes", "error_slots", "input_patches", "operators", "output_patches", "program", "random_slots", "release_gil",
                  "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
     def __init__(self, program: Program, addresses: Sequence[int], sizes: Mapping[str, int]) -> None:
@@ -75,7 +75,7 @@ class BoundProgram:
         slots: list[list[Patch]] = [[] for _ in schedule.buffers]
         self.scalar_slots: list[list[tuple[int, dtype]]] = [[] for _ in schedule.scalars]
         self.random_slots: list[int] = []
-        error_slots: list[tuple[int, int]] = []
+        self.error_slots: list[tuple[int, int]] = []
         work = 0
         for emitted, address in zip(program.emitted, addresses, strict=True):
             launch = emitted.launch(sizes)
@@ -85,11 +85,10 @@ class BoundProgram:
             for position, scalar, kind in emitted.scalar_slots:
                 self.scalar_slots[scalar].append((start + position, kind))
             self.random_slots += [start + position for position in emitted.random_slots]
-            error_slots += [(start + position, start) for position in emitted.error_slots]
+            self.error_slots += [(start + position, start) for position in emitted.error_slots]
             work += launch.work
         self.tasks.seal()
-        for slot, first in error_slots:
-            self.tasks.slots[slot] = self.tasks.slots[first]
+        self._point_to_error_record(self.tasks)
         self.release_gil = work > RELEASE_GIL_ABOVE
         self._place(schedule, slots, resolve)
 
@@ -106,11 +105,26 @@ class BoundProgram:
                 self.output_patches[buffer.index] = patches
         offsets, self.arena_bytes = plan_memory(schedule, resolve)
         self.temporary_patches = [(p.slot, p.offset + offset) for number, offset in offsets.items() for p in slots[number]]
-        self._arena = 0
+
+    def _point_to_error_record(self, tasks: TaskArray) -> None:
+        for slot, first in self.error_slots:
+            tasks.slots[slot] = tasks.slots[first]
 
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Run on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""
-        slots = self.tasks.slots
+        if not self.release_gil:
+            self._run(self.tasks, inputs, numbers, outputs, generator)
+            return
+        # Another thread may come here before the run has ended.
+        tasks = self.tasks.take()
+        self._point_to_error_record(tasks)
+        try:
+            self._run(tasks, inputs, numbers, outputs, generator)
+        finally:
+            self.tasks.put_back(tasks)
+
+    def _run(self, tasks: TaskArray, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int) -> None:
+        slots = tasks.slots
         for address, patches in zip(inputs, self.input_patches, strict=True):
             for patch in patches:
                 slots[patch.slot] = address + patch.offset
@@ -123,14 +137,12 @@ class BoundProgram:
         for slot in self.random_slots:
             slots[slot] = generator
         if not self.arena_bytes:
-            run_tasks(self.tasks, self.release_gil)
+            run_tasks(tasks, self.release_gil)
             return
         arena = allocator.allocate(self.arena_bytes)
         try:
-            if arena != self._arena:
-                for slot, offset in self.temporary_patches:
-                    slots[slot] = arena + offset
-                self._arena = arena
-            run_tasks(self.tasks, self.release_gil)
+            for slot, offset in self.temporary_patches:
+                slots[slot] = arena + offset
+            run_tasks(tasks, self.release_gil)
         finally:
             allocator.release(arena, self.arena_bytes)
