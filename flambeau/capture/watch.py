@@ -17,9 +17,12 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-LIBRARY = os.path.dirname(os.path.abspath(dis.__file__)) + os.sep
+LIBRARIES = tuple(os.path.dirname(os.path.abspath(m.__file__)) + os.sep for m in (dis, np, ml_dtypes))
 
 STORES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME", "IMPORT_STAR"))
 
@@ -98,14 +101,15 @@ class Watch:
 
 
 def is_trusted(frame: FrameType | None) -> bool:
-    """Whether the frame is this package's own code, or the standard library working for it."""
+    """Whether the frame is this package's own code, or a library that works for it."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PACKAGE):
             return True
         if name[:1] == "<" and str(frame.f_globals.get("__name__")).startswith("flambeau"):
             return True  # made by dataclasses and the like
-        if not name.startswith(LIBRARY) or "site-packages" in name:
+        library = name.startswith(("<frozen", *LIBRARIES)) and ("site-packages" not in name or name.startswith(LIBRARIES[1:]))
+        if not library:
             return False
         frame = frame.f_back
     return False
