@@ -417,7 +417,11 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
 def _foldable(tensor: Any, folding: Folding | None) -> Any:
     if folding is None or folding.fold(tensor.meta.shape, tensor.meta.strides) is not None:
         return tensor
-    return tensor.clone_contiguous()
+    # A copy laid out in the folding's order of axes, which need not be row-major.
+    lead = len(folding.shape) - len(tensor.meta.shape)
+    order = tuple(axis - lead for axis in folding.order if axis >= lead)
+    back = tuple(order.index(axis) for axis in range(len(order)))
+    return ALL["permute"](ALL["permute"](tensor, order).clone_contiguous(), back)
 
 
 # -- in-place changes -----------------------------------------------------------------------------------
@@ -442,6 +446,11 @@ def run_into(call: Call, target: Any) -> Any:
         return target if result is target else run_into(take_apart(ALL["assign"], (target, result), {}), target)
     _separate(call, target)
     plan = plan_call(call, wanted_of(call.tensors), position, target.meta.dtype)
+    if plan.derivative is not None and ("input", position) in plan.derivative.saved:
+        # Backward needs the value that is about to be overwritten: compute from a copy of it.
+        tensors = [t if i != position else t.clone_contiguous() for i, t in enumerate(call.tensors)]
+        result = run_call(Call(operator, call.template, tensors, call.numbers, call.sizes))
+        return run_into(take_apart(ALL["assign"], (target, result), {}), target)
     history = (target.entry, target.output, target._requires_grad)
     execute(plan, call.tensors, call.numbers)
     if context.grad_enabled:

@@ -6,8 +6,10 @@ import warnings
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype as dtype_type
+from flambeau.ops.declare import Operator
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import empty_like, zeros_like
+from flambeau.tensor.dispatch import call_into
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
@@ -17,9 +19,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
-    """The result, written over the input if that is asked for."""
-    return input.copy_(result) if inplace else result
+def _run(operator: Operator, inplace: bool, input: Tensor, *args: float) -> Tensor:
+    """The operator's result, written over the input if that is asked for."""
+    return call_into(operator, input, (input, *args), {}) if inplace else operator(input, *args)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -29,7 +31,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return _placed(input, ops.relu(input), inplace)
+    return _run(ops.relu, inplace, input)
 
 
 def relu_(input: Tensor) -> Tensor:
@@ -39,19 +41,19 @@ def relu_(input: Tensor) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """input where it is above `threshold`, else `value`."""
-    return _placed(input, ops.threshold(input, threshold, value), inplace)
+    return _run(ops.threshold, inplace, input, threshold, value)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold` in place."""
-    return _placed(input, ops.threshold(input, threshold, value), True)
+    return _run(ops.threshold, True, input, threshold, value)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """input kept in [min_val, max_val]. Raises ValueError when min_val > max_val."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
-    return _placed(input, ops.hardtanh(input, min_val, max_val), inplace)
+    return _run(ops.hardtanh, inplace, input, min_val, max_val)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -61,12 +63,12 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """input kept in [0, 6]."""
-    return _placed(input, ops.relu6(input), inplace)
+    return _run(ops.relu6, inplace, input)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is positive, else alpha * (exp(input) - 1)."""
-    return _placed(input, ops.elu(input, alpha), inplace)
+    return _run(ops.elu, inplace, input, alpha)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -76,7 +78,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The self-normalizing elu with fixed constants."""
-    return _placed(input, ops.selu(input), inplace)
+    return _run(ops.selu, inplace, input)
 
 
 def selu_(input: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ def selu_(input: Tensor) -> Tensor:
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is positive, else alpha * (exp(input / alpha) - 1)."""
-    return _placed(input, ops.celu(input, alpha), inplace)
+    return _run(ops.celu, inplace, input, alpha)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -96,7 +98,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """input where it is positive, else negative_slope * input."""
-    return _placed(input, ops.leaky_relu(input, negative_slope), inplace)
+    return _run(ops.leaky_relu, inplace, input, negative_slope)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -114,7 +116,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = empty_like(input).uniform_(lower, upper)
-    return _placed(input, ops.where(input > 0, input, input * slope), inplace)
+    return _run(ops.where, inplace, input > 0, input, input * slope)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
@@ -129,22 +131,22 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """input * sigmoid(input)."""
-    return _placed(input, ops.silu(input), inplace)
+    return _run(ops.silu, inplace, input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """input * tanh(softplus(input))."""
-    return _placed(input, ops.mish(input), inplace)
+    return _run(ops.mish, inplace, input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """input * hardsigmoid(input)."""
-    return _placed(input, ops.hardswish(input), inplace)
+    return _run(ops.hardswish, inplace, input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """(input + 3) / 6 kept in [0, 1]."""
-    return _placed(input, ops.hardsigmoid(input), inplace)
+    return _run(ops.hardsigmoid, inplace, input)
 
 
 def sigmoid(input: Tensor) -> Tensor:

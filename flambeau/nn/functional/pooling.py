@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
-from flambeau.nn.sizes import _pair, _single, _triple
+from flambeau.nn.sizes import _pair, _single
 from flambeau.tensor import Tensor
 
 __all__ = [
@@ -24,7 +24,7 @@ def max_pool1d_with_indices(
     return_indices: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`max_pool1d` and the positions of the maxima."""
-    return ops.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
@@ -32,7 +32,7 @@ def max_pool2d_with_indices(
     return_indices: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`max_pool2d` and the positions of the maxima."""
-    return ops.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
@@ -40,7 +40,7 @@ def max_pool3d_with_indices(
     return_indices: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`max_pool3d` and the positions of the maxima."""
-    return ops.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool1d(
@@ -48,9 +48,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Maxima of windows of (N, C, L) or (C, L)."""
-    if return_indices:
-        return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return ops.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool2d(
@@ -63,9 +61,7 @@ def max_pool2d(
     >>> torch.nn.functional.max_pool2d(torch.arange(4.0).reshape(1, 2, 2), 2)
     tensor([[[3.]]])
     """
-    if return_indices:
-        return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -73,9 +69,7 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Maxima of windows of (N, C, D, H, W) or (C, D, H, W)."""
-    if return_indices:
-        return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return ops.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def avg_pool1d(
@@ -120,42 +114,31 @@ def _root(means: Tensor, kernel: tuple[int, ...], norm_type: float) -> Tensor:
     return (ops.sign(means) * ops.relu(ops.abs(means)) * size) ** (1.0 / norm_type)
 
 
-def _sizes(output_size: Any, input: Tensor, dimensions: int) -> tuple[int, ...]:
-    """One size for each dimension; None is the input's."""
-    sizes = (_single, _pair, _triple)[dimensions - 1](output_size)
-    if len(sizes) != dimensions:
-        raise ValueError(f"output_size: needs one size or {dimensions}, got {tuple(sizes)}")
-    return tuple(input.size(i - dimensions) if size is None else int(size) for i, size in enumerate(sizes))
-
-
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows chosen so that the result is (N, C, output_size)."""
-    return ops.adaptive_avg_pool1d(input, _sizes(output_size, input, 1))
+    return ops.adaptive_avg_pool1d(input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows chosen so that the result is (N, C, *output_size); None keeps a dimension."""
-    return ops.adaptive_avg_pool2d(input, _sizes(output_size, input, 2))
+    return ops.adaptive_avg_pool2d(input, output_size)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows chosen so that the result is (N, C, *output_size); None keeps a dimension."""
-    return ops.adaptive_avg_pool3d(input, _sizes(output_size, input, 3))
+    return ops.adaptive_avg_pool3d(input, output_size)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows chosen so that the result is (N, C, output_size)."""
-    out = ops.adaptive_max_pool1d(input, _sizes(output_size, input, 1))
-    return out if return_indices else out[0]
+    return ops.adaptive_max_pool1d(input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows chosen so that the result is (N, C, *output_size); None keeps a dimension."""
-    out = ops.adaptive_max_pool2d(input, _sizes(output_size, input, 2))
-    return out if return_indices else out[0]
+    return ops.adaptive_max_pool2d(input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows chosen so that the result is (N, C, *output_size); None keeps a dimension."""
-    out = ops.adaptive_max_pool3d(input, _sizes(output_size, input, 3))
-    return out if return_indices else out[0]
+    return ops.adaptive_max_pool3d(input, output_size, return_indices)

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau import ops
 from flambeau.tensor import Tensor
-from flambeau.tensor.creation import arange, linspace, ones
+from flambeau.tensor.creation import linspace, ones
 
 __all__ = [
     "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "upsample", "upsample_bilinear",
@@ -20,35 +18,17 @@ __all__ = [
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r**2, H, W) to (*, C, H * r, W * r) with r = `upscale_factor`."""
-    r = upscale_factor
-    *lead, channels, height, width = input.shape
-    if r <= 0 or channels % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-                           f"input.size(-3)={channels} is not divisible by {r * r}")  # fmt: skip
-    n = len(lead)
-    out = input.reshape(*lead, channels // (r * r), r, r, height, width)
-    return out.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(*lead, channels // (r * r), height * r, width * r)
+    return ops.pixel_shuffle(input, upscale_factor)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) to (*, C * r**2, H, W) with r = `downscale_factor`."""
-    r = downscale_factor
-    *lead, channels, height, width = input.shape
-    if r <= 0 or height % r or width % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but {height} and {width} are "
-                           f"not both divisible by {r}")  # fmt: skip
-    n = len(lead)
-    out = input.reshape(*lead, channels, height // r, r, width // r, r)
-    return out.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(*lead, channels * r * r, height // r, width // r)
+    return ops.pixel_unshuffle(input, downscale_factor)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Interleaves `groups` groups of channels of (N, C, *)."""
-    batch, channels = input.shape[:2]
-    if groups <= 0 or channels % groups:
-        raise RuntimeError(f"channel_shuffle: the number of channels ({channels}) must be divisible by groups ({groups})")
-    rest = tuple(input.shape[2:])
-    return input.reshape(batch, groups, channels // groups, *rest).transpose(1, 2).reshape(batch, channels, *rest)
+    return ops.channel_shuffle(input, groups)
 
 
 def _output_sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int], list[float] | None]:
@@ -85,83 +65,10 @@ def interpolate(
     if recompute_scale_factor:
         scales = None
     if mode == "area":
-        return getattr(ops, f"adaptive_avg_pool{len(sizes)}d")(input, tuple(sizes))
-    return _resample(input, sizes, scales, mode, bool(align_corners))
-
-
-_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
-
-
-def _resample(input: Tensor, sizes: list[int], scales: list[float] | None, mode: str, align_corners: bool) -> Tensor:
-    if mode in _RANKS and input.dim() != _RANKS[mode]:
-        raise NotImplementedError(f"interpolate: got {input.dim()}D input, but {mode} mode needs {_RANKS[mode]}D input")
-    if mode not in (*_RANKS, "nearest", "nearest-exact"):
-        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; use nearest, nearest-exact, area, {', '.join(_RANKS)}")
-    out = input
-    # Each mode is a product of one resampling along each dimension.
-    for i, length in enumerate(sizes):
-        dim = i + 2
-        old = input.size(dim)
-        step = 1 / scales[i] if scales is not None else old / length
-        if mode.startswith("nearest"):
-            positions = _nearest(old, length, step, 0.5 if mode == "nearest-exact" else 0.0)
-            out = out.index_select(dim, _index(positions, input))
-        else:
-            out = _weighted(out, dim, _taps(old, length, step, align_corners, mode == "bicubic"))
-    return out
-
-
-def _nearest(old: int, length: int, step: float, shift: float) -> list[int]:
-    # In float32, as PyTorch does it: a place just below a whole number must round alike.
-    places = (np.arange(length, dtype=np.float32) + np.float32(shift)) * np.float32(step)
-    return [min(int(place), old - 1) for place in places]
-
-
-def _index(positions: list[int], like: Tensor) -> Tensor:
-    return like.new_tensor(positions, dtype=arange(0).dtype)
-
-
-Tap = tuple[list[int], list[float]]
-
-
-def _taps(old: int, length: int, step: float, align_corners: bool, cubic: bool) -> list[Tap]:
-    """For each of two or four neighbours: where it lies and what it weighs, for all places of the result."""
-    if align_corners:
-        places = [k * (old - 1) / (length - 1) if length > 1 else 0.0 for k in range(length)]
-    else:
-        places = [(k + 0.5) * step - 0.5 for k in range(length)]
-        if not cubic:
-            places = [max(place, 0.0) for place in places]
-    bases = [math.floor(place) for place in places]
-    rests = [place - base for place, base in zip(places, bases, strict=True)]
-    weights = [_cubic(rest) for rest in rests] if cubic else [(1 - rest, rest) for rest in rests]
-    first = -1 if cubic else 0
-    return [
-        ([min(max(base + first + tap, 0), old - 1) for base in bases], [weight[tap] for weight in weights])
-        for tap in range(4 if cubic else 2)
-    ]
-
-
-def _cubic(t: float, a: float = -0.75) -> tuple[float, float, float, float]:
-    """Keys' cubic convolution weights of four neighbours at distance t from the second (IEEE TASSP 29, 1981)."""
-
-    def near(x: float) -> float:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: float) -> float:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
-def _weighted(input: Tensor, dim: int, taps: list[Tap]) -> Tensor:
-    shape = [1] * input.dim()
-    shape[dim] = -1
-    total: Any = None
-    for positions, weights in taps:
-        part = input.index_select(dim, _index(positions, input)) * input.new_tensor(weights).reshape(shape)
-        total = part if total is None else total + part
-    return total
+        pools = {1: ops.adaptive_avg_pool1d, 2: ops.adaptive_avg_pool2d, 3: ops.adaptive_avg_pool3d}
+        return pools[len(sizes)](input, tuple(sizes))
+    steps = None if scales is None else tuple(1 / scale for scale in scales)
+    return ops.interpolate(input, tuple(sizes), mode, bool(align_corners), steps)
 
 
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn.functional.reduction import reduction_from_flags
+from flambeau.nn.modules.distance import PairwiseDistance
 from flambeau.nn.modules.module import Module
 from flambeau.tensor import Tensor
 
@@ -281,7 +282,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
-        self.distance_function = distance_function
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
 

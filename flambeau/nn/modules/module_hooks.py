@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flambeau.core.context import context
 from flambeau.core.compile_hook import compile_function
+from flambeau.core.context import context
 from flambeau.core.handles import RemovableHandle
 from flambeau.core.stamps import StampedDict, bump_module_stamp
 from flambeau.nn.modules.backward_hook import BackwardHook
