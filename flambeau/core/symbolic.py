@@ -601,6 +601,8 @@ def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def delinearize(index: Dim, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The coordinates of a row-major position; axes of size 1 are 0."""
+    if any(is_constant(size, 0) for size in shape):
+        return (0,) * len(shape)  # there is no position
     out: list[Dim] = []
     kept = [i for i, size in enumerate(shape) if not is_constant(size, 1)]
     running: Dim = 1

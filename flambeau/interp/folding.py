@@ -38,7 +38,7 @@ class Folding:
                 return None
             inner = group[-1]
             for a, b in zip(group, group[1:], strict=False):
-                if strides[a - lead] != strides[b - lead] * shape[b - lead]:
+                if strides[a - lead] != strides[b - lead] * shape[b - lead] and 0 not in shape:
                     return None
             size = 1
             for a in group:

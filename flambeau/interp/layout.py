@@ -90,6 +90,8 @@ def _step(node: Node, shape: Ints, strides: Ints) -> tuple[Ints, int] | None:
         case "window":
             axis, step = attributes["axis"], attributes["step"]
             return (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis] * attributes["dilation"]), 0
+        case "as_strided" if strides == (1,) or shape == (1,):
+            return tuple(attributes["strides"]), attributes["offset"]
         case "diagonal":
             return (*strides[:-2], strides[-2] + strides[-1]), 0
         case "reshape":
