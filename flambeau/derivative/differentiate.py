@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flambeau import prims as p
 from flambeau.ir.node import Node, toposort
 from flambeau.ops.declare import Region, region_of
+from flambeau.prims.pointwise import total as total_of
 
 
 def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs: Sequence[Node]) -> list[Node | None]:
@@ -59,7 +60,7 @@ def _through_region(region: Region, total: dict[Node, Node], active: set[Node]) 
 
 def _accumulate(total: dict[Node, Node], node: Node, part: Node) -> None:
     known = total.get(node)
-    total[node] = part if known is None else p.add(known, part)
+    total[node] = part if known is None else total_of(known, part)
 
 
 def _depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:

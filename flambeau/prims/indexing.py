@@ -22,7 +22,8 @@ MODES = {"set": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min
 def _take_rule(x: Aval, *indices: Aval) -> Aval:
     require(0 < len(indices) <= len(x.shape), "take", f"{len(indices)} indices for {x}")
     for index in indices:
-        require(index.dtype is dtypes.int64 and not shapes_differ(index.shape, indices[0].shape), "take", f"index {index}, first {indices[0]}")
+        fits = index.dtype is dtypes.int64 and not shapes_differ(index.shape, indices[0].shape)
+        require(fits, "take", f"index {index}, first {indices[0]}")
     return Aval((*indices[0].shape, *x.shape[len(indices) :]), x.dtype)
 
 
@@ -50,10 +51,13 @@ def _scatter_reference(x: Any, values: Any, *indices: Any, mode: str) -> Any:
 
 scatter = prim("scatter", "index", _scatter_rule, _scatter_reference, "x with values stored or combined at the named places, in order")
 
-take.derivative = lambda g, out, x, *indices: (
-    scatter(s.constant(0, x.shape, x.dtype), g, *indices, mode="add"),
-    *(None for _ in indices),
-)
+
+def added_at(g: Node, shape: tuple[Dim, ...], *indices: Node) -> Node:
+    """Zeros of ``shape`` with ``g`` added at the named places."""
+    return p.in_compute_type(lambda wide: scatter(s.constant(0, shape, wide.dtype), wide, *indices, mode="add"), g)
+
+
+take.derivative = lambda g, out, x, *indices: (added_at(g, x.shape, *indices), *(None for _ in indices))
 
 
 @scatter.differentiate
@@ -76,7 +80,9 @@ def _scatter_derivative(g: Node, out: Node, x: Node, values: Node, *indices: Nod
 def unexpand(g: Node, shape: tuple[Dim, ...]) -> Node:
     """Sum ``g`` over the axes in which ``shape`` has size 1 and g has not."""
     axes = tuple(i for i, (a, b) in enumerate(zip(shape, g.shape, strict=True)) if a == 1 and not b == 1)
-    return s.reshape(reduce(g, kind="sum", axes=axes), shape=shape) if axes else g
+    if not axes:
+        return g
+    return s.reshape(p.in_compute_type(lambda wide: reduce(wide, kind="sum", axes=axes), g), shape=shape)
 
 
 def _pad_derivative(g: Node, out: Node, x: Node, low: Any, high: Any, interior: Any, value: Any) -> tuple[Node | None, ...]:
@@ -113,9 +119,8 @@ def strided_positions(shape: tuple[Dim, ...], strides: tuple[Dim, ...], offset: 
 
 
 def _as_strided_derivative(g: Node, out: Node, x: Node, shape: Any, strides: Any, offset: Any) -> tuple[Node | None, ...]:
-    zeros = s.constant(0, x.shape, x.dtype)
     positions = s.reshape(strided_positions(shape, strides, offset), shape=(product(shape),))
-    return (scatter(zeros, s.reshape(g, shape=(product(shape),)), positions, mode="add"),)
+    return (added_at(s.reshape(g, shape=(product(shape),)), x.shape, positions),)
 
 
 def _summed_shifts(g: Node, axis: int, n: Dim, size: int, step: int, dilation: int) -> Node:
@@ -142,14 +147,14 @@ def fold_windows(g: Node, axis: int, n: Dim, size: Dim, step: int, dilation: int
     A short window is a sum of shifted arrays, which fuses; a long one is scattered.
     """
     if isinstance(size, int) and size <= MOST_SHIFTS:
-        return _summed_shifts(g, axis, n, size, step, dilation)
+        return p.in_compute_type(lambda wide: _summed_shifts(wide, axis, n, size, step, dilation), g)
     rank = len(g.shape)
     order = (axis, rank - 1, *(i for i in range(rank - 1) if i != axis))
     g = s.permute(g, axes=order)
     line = g.shape[:2]
     starts = p.mul(s.iota(shape=line, axis=0, dtype=dtypes.int64), s.full(shape=line, value=step, dtype=dtypes.int64))
     inside = p.mul(s.iota(shape=line, axis=1, dtype=dtypes.int64), s.full(shape=line, value=dilation, dtype=dtypes.int64))
-    total = scatter(s.constant(0, (n, *g.shape[2:]), g.dtype), g, p.add(starts, inside), mode="add")
+    total = added_at(g, (n, *g.shape[2:]), p.add(starts, inside))
     return s.permute(total, axes=tuple(0 if i == axis else i + (i < axis) for i in range(rank - 1)))
 
 

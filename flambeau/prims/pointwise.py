@@ -182,6 +182,22 @@ def number(value: float | int | bool, like: Node) -> Node:
     return constant(value, like.shape, like.dtype)
 
 
+def converted(x: Node, to: dtype) -> Node:
+    """x in another type; x itself when it has that already."""
+    return x if x.dtype is to else cast(x, to=to)
+
+
+def in_compute_type(combine: Callable[[Node], Node], x: Node) -> Node:
+    """``combine`` of x in the type that bodies compute in, rounded to the type of x."""
+    return converted(combine(converted(x, x.dtype.compute)), x.dtype)
+
+
+def total(x: Node, y: Node) -> Node:
+    """x + y, in the type that bodies compute in, rounded to the type of x."""
+    wide = x.dtype.compute
+    return converted(add(converted(x, wide), converted(y, wide)), x.dtype)
+
+
 def _pow_derivative(g: Node, out: Node, x: Node, y: Node) -> tuple[Node | None, ...]:
     zero, one = number(0, x), number(1, x)
     for_x = mul(mul(g, y), pow_(x, sub(y, one)))

@@ -31,7 +31,7 @@ def draw(kind: str, shape: tuple[Dim, ...], dtype: dtype) -> Node:
     """New random numbers from PyTorch's CPU stream.
 
     ``uniform``: [0, 1) with 24 bits (float32, one word an element) or 53 bits (float64, two words); ``uniform53``: 53 bits in
-    float64 whatever is asked (what bernoulli_ and dropout compare with p); ``normal``: torch's normal_; ``word``: int64 holding 32 random bits;
-    ``permutation``: torch's randperm of one axis, int64: for i up to n - 2, swap place i with i + word % (n - i).
+    float64 whatever is asked (what bernoulli_ and dropout compare with p); ``normal``: torch's normal_; ``word``: int64 holding 32
+    random bits; ``permutation``: torch's randperm of one axis, int64: for i up to n - 2, swap place i with i + word % (n - i).
     """
     return random(kind=kind, shape=shape, dtype=dtype, serial=next(_serial))
