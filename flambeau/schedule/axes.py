@@ -65,6 +65,8 @@ def _larger(a: Dim, b: Dim) -> bool:
 
 def merge_axes(axes: Axes, indices: Sequence[Dim], stem: str) -> tuple[Axes, dict[str, Dim]]:
     """Merge neighbours that every index walks as one; returns the new axes and the old ones in terms of them."""
+    if any(is_constant(size, 0) for _, size in axes):
+        return list(axes), {}  # nothing is walked
     current = [(name, size, [name]) for name, size in axes]
     at = len(current) - 2
     while at >= 0:
