@@ -13,13 +13,12 @@ from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Size, Sizes, Value, broadcast_to, default_float, op
 from flambeau.ops.indexing import compact, coordinates, insertion_points, size_number
-from flambeau.ops.join import to_dtype
 from flambeau.ops.view import cut
 from flambeau.prims.random import draw
 
 
 def _filled(value: Node, shape: tuple[Dim, ...], kind: dtype) -> Node:
-    return broadcast_to(to_dtype(value, kind), shape)
+    return broadcast_to(p.converted(value, kind), shape)
 
 
 def _shape_samples(m: SampleMaker) -> Calls:
@@ -63,19 +62,19 @@ def arange(start: Value | int = 0, step: Value | int = 1, count: Size = 0, *, dt
         out = p.mul(out, _filled(step, (count,), wide))
     if not isinstance(start, int):
         out = p.add(out, _filled(start, (count,), wide))
-    return to_dtype(out, dtype)
+    return p.converted(out, dtype)
 
 
 def _between(start: Node, end: Node, steps: Dim, kind: dtype) -> Node:
     """Evenly spaced float64 numbers: from ``start`` up in the first half, from ``end`` down in the second, the step in ``kind``."""
     shape = (steps,)
-    first, last = (_filled(to_dtype(v, kind), shape, dtypes.float64) for v in (start, end))
+    first, last = (_filled(p.converted(v, kind), shape, dtypes.float64) for v in (start, end))
     if steps == 1:
         return first
-    intervals = to_dtype(size_number(steps - 1, first), dtypes.float64)
-    step = to_dtype(to_dtype(p.div(p.sub(last, first), intervals), kind), dtypes.float64)
+    intervals = p.converted(size_number(steps - 1, first), dtypes.float64)
+    step = p.converted(p.converted(p.div(p.sub(last, first), intervals), kind), dtypes.float64)
     place = p.iota(shape=shape, axis=0, dtype=dtypes.float64)
-    half = to_dtype(size_number(steps // 2, first), dtypes.float64)
+    half = p.converted(size_number(steps // 2, first), dtypes.float64)
     down = p.sub(last, p.mul(step, p.sub(intervals, place)))
     return p.where(p.lt(place, half), p.add(first, p.mul(step, place)), down)
 
@@ -89,7 +88,7 @@ def _linspace_samples(m: SampleMaker) -> Calls:
 def linspace(start: Value, end: Value, steps: Size, *, dtype: dtype | None = None) -> Node:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
     kind = dtype or default_float()
-    return to_dtype(_between(start, end, steps, kind if kind.is_floating_point else dtypes.float64), kind)
+    return p.converted(_between(start, end, steps, kind if kind.is_floating_point else dtypes.float64), kind)
 
 
 @op(samples=lambda m: [case(-1.0, 2.0, 7, dtype=dtypes.float64), case(0, 3, 4, 2.0, dtype=dtypes.float64)])
@@ -98,7 +97,7 @@ def logspace(start: Value, end: Value, steps: Size, base: Value | float = 10.0, 
     kind = dtype or default_float()
     exponent = _between(start, end, steps, kind if kind.is_floating_point else dtypes.float64)
     number = base if isinstance(base, Node) else p.constant(base, (), dtypes.float64)
-    return to_dtype(p.pow_(_filled(number, exponent.shape, dtypes.float64), exponent), kind)
+    return p.converted(p.pow_(_filled(number, exponent.shape, dtypes.float64), exponent), kind)
 
 
 @op(samples=lambda m: [case(3), case(2, 4), case(4, 2, dtype=dtypes.bool_), case(0)])
@@ -143,7 +142,7 @@ def triu(x: Value, diagonal: Size = 0) -> Node:
 def _triangle_indices(inside: Node, count: Dim, kind: dtype) -> Node:
     flat = p.reshape(inside, shape=(inside.aval.numel,))
     found = compact(p.iota(shape=flat.shape, axis=0, dtype=dtypes.int64), flat, count)
-    return to_dtype(p.permute(coordinates(found, inside.shape), axes=(1, 0)), kind)
+    return p.converted(p.permute(coordinates(found, inside.shape), axes=(1, 0)), kind)
 
 
 @op(samples=lambda m: [case(3, 4, 0, 6), case(4, 2, -1, 5), case(2, 3, 1, 5)])
@@ -163,7 +162,7 @@ def _drawn(kind: str, shape: tuple[Dim, ...], target: dtype) -> Node:
     """Draws in the type that the stream is made in, rounded to ``target``."""
     if not target.is_floating_point:
         raise NotImplementedError(f"{kind}: random numbers of dtype {target} are not supported; draw floats and convert them")
-    return to_dtype(draw(kind, shape, target.compute), target)
+    return p.converted(draw(kind, shape, target.compute), target)
 
 
 @op(samples=lambda m: [case((3, 4)), case((2,), dtype=dtypes.float64)])
@@ -182,7 +181,7 @@ def _integers(low: Node, high: Node, shape: tuple[Dim, ...], kind: dtype) -> Nod
     """low + word % (high - low): 32 random bits each, so the range must not be wider."""
     start, stop = (_filled(v, shape, dtypes.int64) for v in (low, high))
     word = draw("word", shape, dtypes.int64)
-    return to_dtype(p.add(start, p.rem(word, p.sub(stop, start))), kind)
+    return p.converted(p.add(start, p.rem(word, p.sub(stop, start))), kind)
 
 
 @op(samples=lambda m: [case(2, 9, (3, 4)), case(-5, 5, (6,), dtype=dtypes.int32)])
@@ -194,16 +193,16 @@ def randint(low: Value, high: Value, size: Sizes, *, dtype: dtype = dtypes.int64
 @op(samples=lambda m: [case(7), case(2)])
 def randperm(n: Size, *, dtype: dtype = dtypes.int64) -> Node:
     """The numbers below n in random order."""
-    return to_dtype(draw("permutation", (n,), dtypes.int64), dtype)
+    return p.converted(draw("permutation", (n,), dtypes.int64), dtype)
 
 
 @op(mutates=("x",), samples=lambda m: [case(m.float(3, 4)), case(m.float(5), -2.5, 4.0)])
 def uniform_(x: Value, from_: Value | float = 0.0, to: Value | float = 1.0) -> Node:
     """Fill x with u * (to - from) + from."""
-    low, high = (to_dtype(v, x.dtype.compute) if isinstance(v, Node) else p.constant(v, (), x.dtype.compute) for v in (from_, to))
+    low, high = (p.converted(v, x.dtype.compute) if isinstance(v, Node) else p.constant(v, (), x.dtype.compute) for v in (from_, to))
     span = broadcast_to(p.sub(high, low), x.shape)
     drawn = draw("uniform", x.shape, x.dtype.compute)
-    return to_dtype(p.add(p.mul(drawn, span), broadcast_to(low, x.shape)), x.dtype)
+    return p.converted(p.add(p.mul(drawn, span), broadcast_to(low, x.shape)), x.dtype)
 
 
 @op(mutates=("x",), samples=lambda m: [case(m.float(3, 4)), case(m.float(20), 1.5, 0.5)])
@@ -212,7 +211,7 @@ def normal_(x: Value, mean: Value | float = 0.0, std: Value | float = 1.0) -> No
     drawn = draw("normal", x.shape, x.dtype.compute)
     if isinstance(std, Node):
         drawn = p.mul(drawn, _filled(std, x.shape, drawn.dtype))
-    return to_dtype(p.add(drawn, _filled(mean, x.shape, drawn.dtype)) if isinstance(mean, Node) else drawn, x.dtype)
+    return p.converted(p.add(drawn, _filled(mean, x.shape, drawn.dtype)) if isinstance(mean, Node) else drawn, x.dtype)
 
 
 @op(samples=lambda m: [case(m.float(3, 4), m.float(3, 4, low=0.5)), case(m.float(5), 2.0), case(0.5, m.float(4, low=0.5))])
@@ -222,7 +221,7 @@ def normal(mean: Value, std: Value) -> Node:
     shape = std.shape if std.rank else mean.shape
     drawn = draw("normal", shape, tensor.dtype.compute)
     spread = p.mul(drawn, _filled(std, shape, drawn.dtype))
-    return to_dtype(p.add(spread, _filled(mean, shape, drawn.dtype)), tensor.dtype)
+    return p.converted(p.add(spread, _filled(mean, shape, drawn.dtype)), tensor.dtype)
 
 
 def exponential_draws(shape: tuple[Dim, ...]) -> Node:
@@ -234,7 +233,7 @@ def exponential_draws(shape: tuple[Dim, ...]) -> Node:
 def exponential_(x: Value, lambd: Value | float = 1.0) -> Node:
     """Fill x with exponential numbers of rate ``lambd``."""
     drawn = exponential_draws(x.shape)
-    return to_dtype(p.div(drawn, _filled(lambd, x.shape, dtypes.float64)) if isinstance(lambd, Node) else drawn, x.dtype)
+    return p.converted(p.div(drawn, _filled(lambd, x.shape, dtypes.float64)) if isinstance(lambd, Node) else drawn, x.dtype)
 
 
 @op(mutates=("x",), samples=lambda m: [case(m.float(3, 4)), case(m.bool(5), 0.25)])
@@ -250,7 +249,7 @@ def bernoulli_(x: Value, p_: float = 0.5) -> Node:
 def bernoulli(x: Value) -> Node:
     """Ones with the probability that x has at their place, and zeros."""
     drawn = draw("uniform", x.shape, x.dtype.compute)
-    return p.cast(p.lt(drawn, to_dtype(x, drawn.dtype)), to=x.dtype)
+    return p.cast(p.lt(drawn, p.converted(x, drawn.dtype)), to=x.dtype)
 
 
 @op(mutates=("x",), samples=lambda m: [case(m.int(3, 4), 0, 10), case(m.float(5), -3, 4)])
@@ -276,10 +275,10 @@ def multinomial(x: Value, num_samples: Size, replacement: bool = False) -> Node:
     if num_samples <= 0 or (not replacement and num_samples > x.shape[axis]):
         raise RuntimeError(f"multinomial: cannot sample n_sample={num_samples} from {x.shape[axis]} categories, replacement={replacement}")
     if not replacement or num_samples == 1:
-        weight = p.div(x, to_dtype(exponential_draws(x.shape), x.dtype))
+        weight = p.div(x, p.converted(exponential_draws(x.shape), x.dtype))
         return cut(p.argsort(weight, axis=axis, descending=True), axis, 0, num_samples)
     shape = (*x.shape[:-1], num_samples)
-    running = p.scan(to_dtype(x, dtypes.float64), kind="sum", axis=axis)
+    running = p.scan(p.converted(x, dtypes.float64), kind="sum", axis=axis)
     total = cut(running, axis, x.shape[axis] - 1, 1)
     # Lookups divide nothing: they compare with the share of the total.
     wanted = p.mul(draw("uniform53", shape, dtypes.float64), p.expand(total, shape=shape))

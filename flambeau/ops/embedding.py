@@ -10,7 +10,6 @@ from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Value, broadcast_to, op
 from flambeau.ops.indexing import insertion_points, positions_from, size_number
-from flambeau.ops.join import to_dtype
 
 
 def _embedding_samples(m: SampleMaker) -> Calls:
@@ -57,12 +56,12 @@ def embedding_bag(
         raise ValueError(f"embedding_bag: needs a 2-D input, or a 1-D input and offsets, got {x.rank}-D and offsets {offsets}")
     rows = embedding(x, weight)
     if per_sample_weights is not None:
-        scale = to_dtype(per_sample_weights, rows.dtype)
+        scale = p.converted(per_sample_weights, rows.dtype)
         rows = p.mul(rows, p.expand(p.reshape(scale, shape=(*x.shape, 1)), shape=rows.shape))
     if offsets is None:
         kind = "max" if mode == "max" else "sum"
         out = p.reduce(rows, kind=kind, axes=(1,))
-        return out if mode != "mean" else p.div(out, to_dtype(size_number(x.shape[1], out), out.dtype))
+        return out if mode != "mean" else p.div(out, p.converted(size_number(x.shape[1], out), out.dtype))
     return _bags_of_line(x, rows, offsets, mode)
 
 
@@ -70,7 +69,7 @@ def _bags_of_line(x: Node, rows: Node, offsets: Node, mode: str) -> Node:
     if mode == "max":
         raise NotImplementedError("embedding_bag: mode 'max' with offsets is not supported; pad the bags to a 2-D input")
     place = p.iota(shape=x.shape, axis=0, dtype=dtypes.int64)
-    following = insertion_points(to_dtype(offsets, dtypes.int64), place, right=True)
+    following = insertion_points(p.converted(offsets, dtypes.int64), place, right=True)
     bag = p.sub(following, p.number(1, following))
     out = p.scatter(p.constant(0, (offsets.shape[0], rows.shape[1]), rows.dtype), rows, bag, mode="add")
     if mode == "sum":

@@ -14,7 +14,6 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Size, Value, Values, broadcast_shapes, broadcast_to, normalize_dim, op
-from flambeau.ops.join import to_dtype
 from flambeau.ops.view import cut
 
 
@@ -27,7 +26,7 @@ def positions_from(index: Node, operator: str) -> Node:
     """An index in int64; RuntimeError for other than integer types."""
     if index.dtype not in (dtypes.int64, dtypes.int32):
         raise IndexError(f"{operator}: expected dtype int32/int64 for index, got {index.dtype}; convert it with .long()")
-    return to_dtype(index, dtypes.int64)
+    return p.converted(index, dtypes.int64)
 
 
 def wrapped(index: Node, size: Dim) -> Node:
@@ -62,13 +61,13 @@ def _same_dtype(operator: str, x: Node, source: Node) -> Node:
         raise RuntimeError(
             f"{operator}: expected self.dtype to be equal to src.dtype, got {x.dtype} and {source.dtype}; convert with .to(dtype)"
         )
-    return to_dtype(source, x.dtype)
+    return p.converted(source, x.dtype)
 
 
 def written(x: Node, values: Node, places: Sequence[Node], mode: str) -> Node:
     """x with values stored or combined at the places; combined in the type that bodies compute in."""
     wide = x.dtype if mode == "set" else x.dtype.compute
-    return to_dtype(p.scatter(to_dtype(x, wide), to_dtype(values, wide), *places, mode=mode), x.dtype)
+    return p.converted(p.scatter(p.converted(x, wide), p.converted(values, wide), *places, mode=mode), x.dtype)
 
 
 def _indices(m: SampleMaker, size: int, *shape: int) -> Any:
@@ -116,8 +115,8 @@ def _write_slices_samples(m: SampleMaker) -> Calls:
 def index_add(x: Value, dim: int, index: Value, source: Value, *, alpha: Value | int = 1) -> Node:
     """x with ``alpha * source`` added to the slices that ``index`` names, repeated ones repeatedly."""
     if not isinstance(alpha, int):
-        wide = to_dtype(source, source.dtype.compute)
-        source = to_dtype(p.mul(wide, broadcast_to(to_dtype(alpha, wide.dtype), wide.shape)), source.dtype)
+        wide = p.converted(source, source.dtype.compute)
+        source = p.converted(p.mul(wide, broadcast_to(p.converted(alpha, wide.dtype), wide.shape)), source.dtype)
     return _write_slices("index_add", x, dim, index, source, "add")
 
 
@@ -134,7 +133,7 @@ def index_fill(x: Value, dim: int, index: Value, value: Value) -> Node:
         raise RuntimeError(f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.rank} dimension(s)")
     axis, at = normalize_dim(dim, x.rank, "index_fill"), _vector(index, "index_fill")
     shape = (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :])
-    filling = broadcast_to(to_dtype(value, x.dtype), shape)
+    filling = broadcast_to(p.converted(value, x.dtype), shape)
     return _write_slices("index_fill", x, dim, wrapped(at, x.shape[axis]), filling, "set")
 
 
@@ -292,7 +291,7 @@ def index_put(x: Value, indices: Values, values: Value, accumulate: bool = False
             f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
             f"{list(shape)}"
         )
-    spread = p.permute(broadcast_to(to_dtype(values, x.dtype), shape), axes=_inverse(plan.result_order))
+    spread = p.permute(broadcast_to(p.converted(values, x.dtype), shape), axes=_inverse(plan.result_order))
     out = written(p.permute(x, axes=plan.order), spread, plan.places, "add" if accumulate else "set")
     return p.permute(out, axes=_inverse(plan.order))
 
@@ -554,7 +553,7 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = gather(sorted_sequence, -1, sorter)
     found = insertion_points(sorted_sequence, x, right or side == "right")
-    return to_dtype(found, dtypes.int32) if out_int32 else found
+    return p.converted(found, dtypes.int32) if out_int32 else found
 
 
 def _bucketize_samples(m: SampleMaker) -> Calls:
@@ -572,7 +571,7 @@ def bucketize(x: Value, boundaries: Value, *, out_int32: bool = False, right: bo
     if boundaries.rank != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.rank})")
     found = insertion_points(boundaries, x, right)
-    return to_dtype(found, dtypes.int32) if out_int32 else found
+    return p.converted(found, dtypes.int32) if out_int32 else found
 
 
 @op(samples=lambda m: [case(_indices(m, 5, 20), None, 6), case(_indices(m, 4, 9), m.float(9), 4), case(_indices(m, 4, 0), None, 2)])
@@ -584,5 +583,5 @@ def bincount(x: Value, weights: Value | None, length: Size) -> Node:
         kind = dtypes.int64
     else:
         kind = weights.dtype if weights.dtype is dtypes.float32 else dtypes.float64
-    values = p.constant(1, x.shape, kind) if weights is None else to_dtype(weights, kind)
-    return p.scatter(p.constant(0, (length,), kind), values, to_dtype(x, dtypes.int64), mode="add")
+    values = p.constant(1, x.shape, kind) if weights is None else p.converted(weights, kind)
+    return p.scatter(p.constant(0, (length,), kind), values, p.converted(x, dtypes.int64), mode="add")

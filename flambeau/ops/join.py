@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from flambeau import prims as p
-from flambeau.core.dtypes import dtype
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Values, normalize_dim, op, result_type
 from flambeau.ops.view import atleast_1d, atleast_2d, atleast_3d, unsqueeze
-
-
-def to_dtype(x: Node, kind: dtype) -> Node:
-    """x in another dtype; x itself when it has that already."""
-    return x if x.dtype is kind else p.cast(x, to=kind)
 
 
 def in_result_type(tensors: Values, operator: str) -> list[Node]:
@@ -20,7 +14,7 @@ def in_result_type(tensors: Values, operator: str) -> list[Node]:
     if not tensors:
         raise RuntimeError(f"{operator}: expected a non-empty list of Tensors")
     kind = result_type(tensors)
-    return [to_dtype(x, kind) for x in tensors]
+    return [p.converted(x, kind) for x in tensors]
 
 
 def _is_legacy_empty(x: Node) -> bool:
