@@ -49,6 +49,7 @@ class Emitted:
     scalar_slots: list[tuple[int, int, dtype]] = field(default_factory=list)
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
+    functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""

@@ -60,6 +60,7 @@ class _Job:
 
 
 _modules: dict[tuple[tuple[int, ...], str], Mapping[str, int]] = {}
+_by_key: dict[str, Mapping[str, int]] = {}
 _lock = threading.RLock()
 
 
@@ -69,6 +70,16 @@ def _forget_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_lock)
+
+
+def toolchain() -> str:
+    """What besides the text decides the code of a kernel: compiler, machine and settings."""
+    return _toolchain(config.code_key())
+
+
+def module_key(text: str) -> str:
+    """The name under which the disk cache keeps the code of a text."""
+    return disk_cache.key(text.encode(), toolchain())
 
 
 @cache
@@ -83,6 +94,24 @@ def get_kernels(texts: Sequence[KernelText]) -> list[Kernel]:
     """
     modules = _get_modules([text.text for text in texts])
     return [Kernel(text.text, text.name, _address(module, text)) for text, module in zip(texts, modules, strict=True)]
+
+
+def find_kernels(names: Sequence[tuple[str, str]]) -> list[int] | None:
+    """The addresses of kernels given as (module key, function), from memory or disk; None when one is not there."""
+    missing = [key for key in dict.fromkeys(key for key, _ in names) if key not in _by_key]
+    if missing:
+        with _lock:
+            images: dict[str, Image] = {}
+            for key in missing:
+                image = _read(_Job("", key))
+                if image is None:
+                    return None
+                images[key] = image
+            counters["kernel_disk_hits"] += len(images)
+            loaded = object_loader.load(list(images.values()))
+            _by_key.update(zip(images, loaded, strict=True))
+    counters["kernel_memory_hits"] += len(names) - len(missing)
+    return [_by_key[key][name] for key, name in names]
 
 
 def get_kernel(text: KernelText) -> Kernel:
@@ -123,9 +152,13 @@ def _load_missing(code_key: tuple[int, ...], texts: Sequence[str]) -> None:
     started = time.perf_counter()
     images: dict[_Job, Image] = {}
     for job in jobs:
+        if job.key in _by_key:
+            _modules[code_key, job.text] = _by_key[job.key]
+            continue
         image = _read(job)
         if image is not None:
             images[job] = image
+    jobs = [job for job in jobs if (code_key, job.text) not in _modules]
     counters["kernel_disk_hits"] += len(images)
     if images:
         events.emit("kernel_load", kernels=len(images), milliseconds=(time.perf_counter() - started) * 1e3)
@@ -134,6 +167,7 @@ def _load_missing(code_key: tuple[int, ...], texts: Sequence[str]) -> None:
     loaded = object_loader.load([images[job] for job in jobs])
     for job, symbols in zip(jobs, loaded, strict=True):
         _modules[code_key, job.text] = symbols
+        _by_key[job.key] = symbols
 
 
 def _read(job: _Job) -> Image | None:

@@ -1,24 +1,22 @@
-"""A scheduled graph as something to run: kernels linked, sizes bound, memory planned, arguments patched in."""
+"""A graph as something to run: scheduled, sizes bound, kernels linked, arguments patched in."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
+from flambeau.compilation.blueprint import Blueprint, blueprint_key, draw_blueprint, keep_blueprint, load_blueprint
 from flambeau.compilation.emission import Emitted, emit_call
-from flambeau.compilation.kernel_cache import get_kernels
-from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, evaluate
+from flambeau.compilation.kernel_cache import find_kernels, get_kernels
+from flambeau.core.dtypes import BY_NAME, dtype
+from flambeau.core.events import counters
 from flambeau.ir.graph import Graph
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule, make_schedule
 from flambeau.schedule.split import long_reductions, split_reductions
-
-# Nanoseconds of work above which other Python threads may run meanwhile.
-RELEASE_GIL_ABOVE = 30_000
 
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
@@ -30,31 +28,48 @@ def bits_of(value: bool | int | float, kind: dtype) -> int:
 
 
 class Program:
-    """A compiled graph for all sizes that its predicates admit."""
+    """A compiled graph for all sizes that its predicates admit.
+
+    ``sizes`` decide which long reductions are split; the caller keeps one program for each decision. Scheduling waits until no
+    bound program is found on disk.
+    """
 
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None
     ) -> None:
         self.graph = graph
-        split = split_reductions(graph, long_reductions(graph, sizes), sizes) if sizes is not None else graph
-        self.schedule: Schedule = make_schedule(split, inputs, outputs)
-        self.emitted: list[Emitted] = [emit_call(call, self.schedule) for call in self.schedule.calls]
-        self._addresses: list[int] | None = None
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self._sizes = sizes
 
-    def link(self) -> None:
-        """Load the kernels, compiling those that no cache holds."""
-        if self._addresses is None:
-            self._addresses = [kernel.address for kernel in get_kernels([e.text for e in self.emitted])]
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The buffers and calls."""
+        sizes = self._sizes
+        split = split_reductions(self.graph, long_reductions(self.graph, sizes), sizes) if sizes is not None else self.graph
+        counters["schedules"] += 1
+        return make_schedule(split, self.inputs, self.outputs)
+
+    @cached_property
+    def emitted(self) -> list[Emitted]:
+        """The kernel text and launch recipe of each call."""
+        return [emit_call(call, self.schedule) for call in self.schedule.calls]
 
     def bind(self, sizes: Mapping[str, int]) -> BoundProgram:
-        """Fix the sizes."""
-        self.link()
-        assert self._addresses is not None
-        return BoundProgram(self, self._addresses, sizes)
+        """Fix the sizes and load the kernels, from disk where an earlier process has been here."""
+        key = blueprint_key(self.graph, self.inputs, self.outputs, sizes)
+        plan = load_blueprint(key)
+        if plan is not None:
+            addresses = find_kernels(plan.kernels)
+            if addresses is not None:
+                return BoundProgram(self, plan, addresses)
+        plan, texts = draw_blueprint(self.schedule, self.emitted, sizes)
+        addresses = [kernel.address for kernel in get_kernels(texts)]
+        keep_blueprint(key, plan)
+        return BoundProgram(self, plan, addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """Slot ``slot`` holds the address of a buffer plus ``offset`` bytes."""
 
     slot: int
@@ -64,47 +79,26 @@ class Patch:
 class BoundProgram:
     """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("arena_bytes", "error_slots", "input_patches", "operators", "output_patches", "program", "random_slots", "release_gil",
+    __slots__ = ("arena_bytes", "error_slots", "input_patches", "output_patches", "program", "random_slots", "release_gil",
                  "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
-    def __init__(self, program: Program, addresses: Sequence[int], sizes: Mapping[str, int]) -> None:
-        schedule = program.schedule
+    def __init__(self, program: Program, plan: Blueprint, addresses: Sequence[int]) -> None:
         self.program = program
-        resolve: Callable[[Dim], int] = lambda d: d if isinstance(d, int) else evaluate(d, sizes)  # noqa: E731
-        self.tasks = TaskArray(max((resolve(e.scratch_bytes(sizes)) for e in program.emitted), default=0))
-        slots: list[list[Patch]] = [[] for _ in schedule.buffers]
-        self.scalar_slots: list[list[tuple[int, dtype]]] = [[] for _ in schedule.scalars]
-        self.random_slots: list[int] = []
-        self.error_slots: list[tuple[int, int]] = []
-        work = 0
-        for emitted, address in zip(program.emitted, addresses, strict=True):
-            launch = emitted.launch(sizes)
-            start = self.tasks.add(address, [0, launch.grain, *(0 if a is None else a for a in launch.arguments)], launch.chunks, emitted.wave)
-            for position, (buffer, offset) in emitted.buffer_slots(sizes):
-                slots[buffer].append(Patch(start + position, offset))
-            for position, scalar, kind in emitted.scalar_slots:
-                self.scalar_slots[scalar].append((start + position, kind))
-            self.random_slots += [start + position for position in emitted.random_slots]
-            self.error_slots += [(start + position, start) for position in emitted.error_slots]
-            work += launch.work
+        self.tasks = TaskArray(plan.scratch_bytes)
+        for kernel, arguments, chunks, wave in plan.tasks:
+            self.tasks.add(addresses[kernel], arguments, chunks, wave)
+        for slot, kernel in plan.functions:
+            self.tasks.slots[slot] = addresses[kernel]
+        self.input_patches = [[Patch(*p) for p in patches] for patches in plan.inputs]
+        self.output_patches = [[Patch(*p) for p in patches] for patches in plan.outputs]
+        self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]
+        self.scalar_slots = [[(slot, BY_NAME[kind]) for slot, kind in slots] for slots in plan.scalars]
+        self.random_slots = plan.randoms
+        self.error_slots = plan.errors
+        self.release_gil = plan.release_gil
+        self.arena_bytes = plan.arena_bytes
         self.tasks.seal()
         self._point_to_error_record(self.tasks)
-        self.release_gil = work > RELEASE_GIL_ABOVE
-        self._place(schedule, slots, resolve)
-
-    def _place(self, schedule: Schedule, slots: list[list[Patch]], resolve: Callable[[Dim], int]) -> None:
-        from flambeau.schedule.memory import plan_memory
-
-        inputs = sum(1 for b in schedule.buffers if b.role == "input")
-        self.input_patches: list[list[Patch]] = [[] for _ in range(inputs)]
-        self.output_patches: list[list[Patch]] = [[] for _ in schedule.outputs]
-        for buffer, patches in zip(schedule.buffers, slots, strict=True):
-            if buffer.role == "input":
-                self.input_patches[buffer.index] = patches
-            elif buffer.role == "output":
-                self.output_patches[buffer.index] = patches
-        offsets, self.arena_bytes = plan_memory(schedule, resolve)
-        self.temporary_patches = [(p.slot, p.offset + offset) for number, offset in offsets.items() for p in slots[number]]
 
     def _point_to_error_record(self, tasks: TaskArray) -> None:
         for slot, first in self.error_slots:
@@ -126,11 +120,11 @@ class BoundProgram:
     def _run(self, tasks: TaskArray, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int) -> None:
         slots = tasks.slots
         for address, patches in zip(inputs, self.input_patches, strict=True):
-            for patch in patches:
-                slots[patch.slot] = address + patch.offset
+            for slot, offset in patches:
+                slots[slot] = address + offset
         for address, patches in zip(outputs, self.output_patches, strict=True):
-            for patch in patches:
-                slots[patch.slot] = address + patch.offset
+            for slot, offset in patches:
+                slots[slot] = address + offset
         for value, targets in zip(numbers, self.scalar_slots, strict=True):
             for slot, kind in targets:
                 slots[slot] = bits_of(value, kind)

@@ -150,11 +150,12 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
     except KernelError as error:
-        raise _python_error(plan.function.name, error) from None
+        raise report_error(plan.function.name, error) from None
     return results
 
 
-def _python_error(name: str, error: KernelError) -> Exception:
+def report_error(name: str, error: KernelError) -> Exception:
+    """The exception for what a kernel of operator ``name`` reported."""
     if error.kind == 1:
         return IndexError(f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})")
     return RuntimeError(f"{name}: internal error: a kernel left its buffers ({error})")
@@ -183,17 +184,28 @@ class OperatorPrograms:
         shapes = [shape for shape, _ in seen]
         variants = self._variants.setdefault(key, [])
         for traced in variants:
-            values = traced.function.sizes(shapes)
-            values |= {f"z{k}": n for k, n in enumerate(sizes)}
-            if traced.function.holds(values):
+            values = _values(traced, shapes, sizes)
+            if values is not None and traced.function.holds(values):
                 return traced, values
         avals = [(shape, m.dtype, w) for shape, m, w in zip(shapes, metas, weak, strict=True)]
         shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
         traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated, concrete)
         counters["traces"] += 1
         variants.append(traced)
-        values = traced.function.sizes(shapes) | {f"z{k}": n for k, n in enumerate(sizes)}
+        values = _values(traced, shapes, sizes)
+        assert values is not None, "a trace holds for the sizes that it was made with"
         return traced, values
+
+
+def _values(traced: Traced, shapes: Sequence[Ints], sizes: Sequence[int]) -> dict[str, int] | None:
+    """The value of each symbol of a trace; None when sizes that it takes for equal are not."""
+    values = traced.function.sizes(shapes)
+    if values is None:
+        return None
+    for name, size in zip(traced.size_symbols, sizes, strict=True):
+        if isinstance(name, str) and values.setdefault(name, size) != size:
+            return None
+    return values
 
 
 programs = OperatorPrograms()

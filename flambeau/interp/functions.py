@@ -41,13 +41,13 @@ class GraphFunction:
         """Whether the trace is valid for these sizes."""
         return self._holds is None or self._holds(sizes)
 
-    def sizes(self, shapes: Sequence[Ints]) -> dict[str, int]:
-        """The value of each size symbol when the tensors have these shapes."""
+    def sizes(self, shapes: Sequence[Ints]) -> dict[str, int] | None:
+        """The value of each size symbol when the tensors have these shapes; None when sizes that must be equal are not."""
         found: dict[str, int] = {}
         for node, shape in zip(self.graph.inputs, shapes, strict=False):
             for dim, size in zip(node.shape, shape, strict=True):
-                if isinstance(dim, Expression):
-                    found[str(dim)] = size
+                if isinstance(dim, Expression) and found.setdefault(str(dim), size) != size:
+                    return None
         return found
 
     def program(self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int]) -> Program:

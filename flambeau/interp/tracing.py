@@ -78,7 +78,6 @@ def trace_operator(
     the types of the tensors ``mutated``, which they will be written into. ``concrete``: no size becomes a symbol.
     """
     names, hints = _symbols(avals, sizes, shared) if not concrete else ({**{i: list(a[0]) for i, a in enumerate(avals)}, "sizes": list(sizes)}, {})
-    equalities: dict[tuple[str, Expression], bool] = {}
     while True:
         scope = SizeScope(hints)
         with scope:
@@ -88,15 +87,13 @@ def trace_operator(
             result = operator.inline(list(arguments))
             if cast_to is not None:
                 result = map_nodes(lambda n: n if n.dtype is cast_to else cast(n, to=cast_to), result)
-        merged = _merge(names, scope, hints)
-        if not merged:
+        if not _merge(names, scope):
             break
-        equalities |= merged
     outputs: list[Node] = []
     structure = flatten(result, outputs)
     for k, position in enumerate(mutated):
         outputs[k] = outputs[k] if outputs[k].dtype is avals[position][1] else cast(outputs[k], to=avals[position][1])
-    predicates = tuple((r, e, t) for (r, e), t in {**equalities, **scope.predicates}.items())
+    predicates = tuple((r, e, t) for (r, e), t in scope.predicates.items())
     function = GraphFunction(operator.name, Graph(tuple(inputs), tuple(outputs)), len(avals), predicates)
     return Traced(function, structure, tuple(names["sizes"]))
 
@@ -139,9 +136,12 @@ def _dim(name: int | str) -> Dim:
     return symbol(name) if isinstance(name, str) else name
 
 
-def _merge(names: dict[Any, list[Any]], scope: SizeScope, hints: dict[str, int]) -> dict[tuple[str, Expression], bool]:
-    """Give one name to symbols that were compared and found equal; returns those comparisons."""
-    found: dict[tuple[str, Expression], bool] = {}
+def _merge(names: dict[Any, list[Any]], scope: SizeScope) -> bool:
+    """Give one name to symbols that were compared and found equal; returns whether there were any.
+
+    Sizes that share a symbol are required to be equal wherever the function is used, see ``GraphFunction.sizes``.
+    """
+    merged = False
     for (relation, value), truth in scope.predicates.items():
         if relation != "eq" or not truth or len(value.terms) != 2:
             continue
@@ -150,8 +150,8 @@ def _merge(names: dict[Any, list[Any]], scope: SizeScope, hints: dict[str, int])
             keep, drop = sorted((m[0].name, n[0].name))
             for axes in names.values():
                 axes[:] = [keep if a == drop else a for a in axes]
-            found[relation, value] = True
-    return found
+            merged = True
+    return merged
 
 
 def flatten(value: Any, outputs: list[Node]) -> Any:

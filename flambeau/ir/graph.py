@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from flambeau.core.aval import Aval
 from flambeau.core.symbolic import symbols_of
-from flambeau.ir.node import Node, toposort
+from flambeau.ir.node import Node, rebuild, toposort
 
 
 class InputOperation:
@@ -51,12 +51,14 @@ def as_python(graph: Graph, name: str = "graph") -> str:
     for node in graph.inputs:
         names[node] = node.attributes["label"]
     order = graph.nodes()
+    draws = sorted(n.attributes["serial"] for n in order if "serial" in n.attributes)
     for node in order:
         if node in names:
             continue
         names[node] = f"t{len(lines)}"
         arguments = [names[s] for s in node.sources]
-        arguments += [f"{k}={_literal(v)}" for k, v in node.attributes.items()]
+        # draws are numbered from 0, so that equal graphs print alike whatever was traced before
+        arguments += [f"{k}={_literal(draws.index(v) if k == 'serial' else v)}" for k, v in node.attributes.items()]
         lines.append(f"    {names[node]} = prims.{node.op.name}({', '.join(arguments)})  # {node.aval}")
     sizes = list(symbols_of(d for n in order for d in n.shape))
     parameters = [names[n] for n in graph.inputs] + sizes
@@ -67,6 +69,7 @@ def as_python(graph: Graph, name: str = "graph") -> str:
 
 def _literal(value: Any) -> str:
     if isinstance(value, tuple):
+        value = cast(tuple[Any, ...], value)
         inside = ", ".join(_literal(v) for v in value)
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     if isinstance(value, (str, float)):
@@ -76,6 +79,4 @@ def _literal(value: Any) -> str:
 
 def substitute_inputs(graph: Graph, values: Sequence[Node]) -> list[Node]:
     """The graph's outputs with ``values`` in place of its inputs: a graph called inside another."""
-    from flambeau.ir.node import rebuild
-
     return rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, values, strict=True)))
