@@ -56,16 +56,22 @@ class Program:
         return [emit_call(call, self.schedule) for call in self.schedule.calls]
 
     def bind(self, sizes: Mapping[str, int]) -> BoundProgram:
-        """Fix the sizes and load the kernels, from disk where an earlier process has been here."""
+        """Fix the sizes and load the kernels, from disk where an earlier process has been here.
+
+        Once the graph has been scheduled, further sizes are quicker to bind than to look up.
+        """
+        if "schedule" in self.__dict__:
+            return self._draw(sizes, None)
         key = blueprint_key(self.graph, self.inputs, self.outputs, sizes)
         plan = load_blueprint(key)
-        if plan is not None:
-            addresses = find_kernels(plan.kernels)
-            if addresses is not None:
-                return BoundProgram(self, plan, addresses)
+        addresses = None if plan is None else find_kernels(plan.kernels)
+        return self._draw(sizes, key) if plan is None or addresses is None else BoundProgram(self, plan, addresses)
+
+    def _draw(self, sizes: Mapping[str, int], key: str | None) -> BoundProgram:
         plan, texts = draw_blueprint(self.schedule, self.emitted, sizes)
         addresses = [kernel.address for kernel in get_kernels(texts)]
-        keep_blueprint(key, plan)
+        if key is not None:
+            keep_blueprint(key, plan)
         return BoundProgram(self, plan, addresses)
 
 
