@@ -1,1 +1,1 @@
-
+"""From kernels as data to LLVM IR for the CPU, with explicit vectors."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
+from flambeau.codegen.cpu.index_forms import IndexForms
 from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import dependencies, needed, store_nodes
 from flambeau.codegen.cpu.stores import emit_store
@@ -30,6 +31,7 @@ class KernelEpilogue:
         self.kernel = kernel
         self.order = kernel.nodes()
         self.free = dependencies(kernel, self.order)
+        self.forms = IndexForms(kernel, self.order, self.free)
         self.results = [n for n in self.order if n.op is RESULT]
         self.extra_slots = 1 + len(kernel.buffers) + len(kernel.sizes) + len(kernel.scalars)
 
@@ -38,7 +40,7 @@ class KernelEpilogue:
         nest = Nest(e)
         nest.bind({a.name: place for a, place in zip(self.kernel.outer, (batch, row, column), strict=True)})
         # Kernels have a slot for the grain that an epilogue has no use for.
-        x = ExpressionEmitter(nest, self.kernel, self.free, value.width, lambda slot: context.slot(max(slot - 1, 0)))
+        x = ExpressionEmitter(nest, self.kernel, self.free, value.width, lambda slot: context.slot(max(slot - 1, 0)), self.forms)
         for node in self.results:
             x.preset(node, 0, value)
 
@@ -48,7 +50,7 @@ class KernelEpilogue:
                 emit_store(x, store, 0, value.width > 1)
 
         if value.width > 1 or mask is None:
-            x.mask = mask
+            x.masks = {} if mask is None else {0: mask}
             stores()
         else:
             nest.when(mask, stores)

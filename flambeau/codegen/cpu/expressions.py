@@ -8,7 +8,8 @@ import numpy as np
 
 from flambeau.codegen.cpu import errors
 from flambeau.codegen.cpu.emitter import Emitter, Value
-from flambeau.codegen.cpu.indexing import Indexing
+from flambeau.codegen.cpu.index_forms import Comparison, IndexForms
+from flambeau.codegen.cpu.indexing import MOST_STEPS, Indexing
 from flambeau.codegen.cpu.lanes import Lanes, any_lane
 from flambeau.codegen.cpu.memory import Memory
 from flambeau.codegen.cpu.nest import Nest
@@ -38,13 +39,13 @@ class ExpressionEmitter:
     """Turns the nodes of ``kernel`` into instructions at the open loops of ``nest``, whose levels bind the axes.
 
     ``slots(i)`` gives argument i as i64; ``free`` names for each node the axes that it depends on. Nodes that depend on the
-    vector axis have ``width`` lanes and one value for each unrolled copy; other values are scalars. ``mask`` says which lanes
-    are within the vector axis (None: all). ``reduce`` is called for a reduction that has no value yet.
+    vector axis have ``width`` lanes and one value for each unrolled copy; other values are scalars. ``masks`` says which lanes
+    of a copy are within the vector axis (not there: all). ``reduce`` is called for a reduction that has no value yet.
     """
 
     def __init__(
         self, nest: Nest, kernel: Kernel, free: Mapping[Node, frozenset[str]], width: int, slots: Callable[[int], Value],
-        checked: bool = False,
+        forms: IndexForms, checked: bool = False,
     ) -> None:  # fmt: skip
         self.nest = nest
         self.e: Emitter = nest.e
@@ -54,7 +55,8 @@ class ExpressionEmitter:
         self.vector = kernel.vector if width > 1 else ""
         self.slots = slots
         self.checked = checked
-        self.mask: Value | None = None
+        self.masks: dict[int, Value] = {}
+        self.forms = forms
         self.reduce: Callable[[Node, int], None] | None = None
         self.indexing = Indexing(nest, self.vector, width, self.found, self.varies, self.size)
         self.memory = Memory(nest, self.indexing, self.buffer)
@@ -118,7 +120,7 @@ class ExpressionEmitter:
         """Write every node of a topological order that has no value yet."""
         for node in order:
             key = self.key(node, copy)
-            if self.nest.find(key) is not None:
+            if node in self.forms.absorbed or self.nest.find(key) is not None:
                 continue
             if node.op is REDUCE or node.op is ARGREDUCE:
                 assert self.reduce is not None
@@ -128,6 +130,10 @@ class ExpressionEmitter:
 
     def depth(self, node: Node, copy: int) -> int:
         """The depth of the outermost level where all that the node needs is known."""
+        comparison = self.forms.comparisons.get(node)
+        if comparison is not None:
+            depth = self.indexing.depth(comparison.place, copy)
+            return depth if comparison.other is None else max(depth, self.found(comparison.other, copy)[1])
         depths = [self.found(operand, copy)[1] for operand in operands(node)]
         depths += [self.indexing.depth(dim, copy) for dim in index_dims(node)]
         if node.op is LOAD and node.attributes["buffer"] in self.written:
@@ -135,6 +141,9 @@ class ExpressionEmitter:
         return max(depths, default=0)
 
     def emit(self, node: Node, copy: int) -> Value:
+        comparison = self.forms.comparisons.get(node)
+        if comparison is not None:
+            return self.compare(comparison, copy)
         rule = _RULES.get(node.op)
         if rule is not None:
             return rule(self, node, copy)
@@ -177,10 +186,34 @@ class ExpressionEmitter:
         width = self.width if self.varies(node) else 1
         out: Value | None = None
         for test in tests:
-            number = self.index_value(test, node, copy)
-            holds = self.e.compare("sge", number, self.e.like(0, number))
+            holds = self.e.splat(self.compare(Comparison("sge", test, None), copy), width)
             out = holds if out is None else self.e.binary("and", out, holds)
         return out if out is not None else self.e.const(True, "i1", width)
+
+    def compare(self, comparison: Comparison, copy: int) -> Value:
+        """A comparison of places, in lanes where they differ."""
+        predicate, place, other = comparison
+        e = self.e
+        bound = e.const(0, "i64") if other is None else self.value(other, copy)
+        if not self.indexing.varies(place):
+            return e.compare(predicate, self.indexing.scalar(place), bound)
+        step = self.indexing.constant_step(place)
+        if step is None:
+            number = self.indexing.lanes(place, copy)
+            return e.compare(predicate, number, e.splat(bound, self.width))
+        # Compared with the distance of lane 0, which is cut to a range that no lane leaves.
+        lanes = self.indexing.lane_steps(step, copy)
+        depth = max(self.indexing.depth(place, 0), 0 if other is None else self.found(other, copy)[1])
+        limit = self.nest.keep(("limit", place, other), depth, lambda: self.distance(place, bound))
+        return e.compare(predicate, lanes, limit)
+
+    def distance(self, place: Dim, bound: Value) -> Value:
+        """``bound - place`` in lane 0, cut to 32 bits, in all lanes."""
+        e = self.e
+        distance = e.intrinsic("ssub.sat", bound, self.indexing.scalar(place))
+        most = e.const(MOST_STEPS, "i64")
+        least = e.const(-MOST_STEPS, "i64")
+        return e.splat(e.convert("trunc", e.intrinsic("smax", e.intrinsic("smin", distance, most), least), "i32"), self.width)
 
     def check(self, node: Node, copy: int) -> Value:
         e, size = self.e, node.attributes["size"]
@@ -190,8 +223,8 @@ class ExpressionEmitter:
         bad = e.compare("uge", index, bound)
         if len(node.sources) > 1:
             bad = e.binary("and", bad, read(node.sources[1], copy))
-        if varies and self.mask is not None:
-            bad = e.binary("and", bad, self.mask)
+        if varies and copy in self.masks:
+            bad = e.binary("and", bad, self.masks[copy])
         self.report(errors.INDEX_OUT_OF_RANGE, str(node.attributes["operator"]), bad, index, bound, copy)
         last = e.sub(bound, e.like(1, bound))
         return e.intrinsic("smax", e.intrinsic("smin", index, last), e.like(0, index))
@@ -216,7 +249,7 @@ class ExpressionEmitter:
 
     def access_mask(self, buffer: int, index: Dim, valid: Node | None, copy: int) -> Value | None:
         """The lanes that may access ``buffer[index]``; None means all."""
-        mask = self.mask
+        mask = self.masks.get(copy)
         if valid is not None:
             allowed = self.lanes(valid, copy)
             mask = allowed if mask is None else self.e.binary("and", mask, allowed)

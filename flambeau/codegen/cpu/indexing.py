@@ -10,6 +10,9 @@ from flambeau.codegen.cpu.nest import Nest
 from flambeau.core.symbolic import Atom, Dim, Monomial, is_nonnegative, terms_of
 
 Terms = tuple[tuple[Monomial, int], ...]
+# No lane is further from lane 0 than this, in elements of 32 bits.
+MOST_STEPS = 1 << 24
+
 Loaded = Callable[[Any, int], tuple[Value, int]]
 
 
@@ -62,6 +65,17 @@ class Indexing:
         """Whether no two lanes can have the same index: it grows by a constant other than 0."""
         _, varying = self.split(value)
         return len(varying) == 1 and len(varying[0][0]) == 1 and varying[0][0][0].kind == "axis"
+
+    def constant_step(self, value: Dim) -> int | None:
+        """By how much it grows from lane to lane, where that is one small number."""
+        _, varying = self.split(value)
+        if len(varying) != 1 or len(varying[0][0]) != 1 or varying[0][0][0].kind != "axis" or abs(varying[0][1]) > MOST_STEPS >> 12:
+            return None
+        return varying[0][1]
+
+    def lane_steps(self, step: int, copy: int) -> Value:
+        """How far each lane of a copy is from lane 0 of copy 0, as i32."""
+        return Value("<" + ", ".join(f"i32 {(copy * self.width + lane) * step}" for lane in range(self.width)) + ">", "i32", self.width)
 
     def depth(self, value: Dim, copy: int) -> int:
         """The depth of the level at which the expression is known."""

@@ -35,7 +35,7 @@ class LoopEmitter:
         self.plan = plan
         self.kernel = plan.kernel
         self.nest = Nest(e)
-        self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, checked)
+        self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked)
         self.x.reduce = self.reduce_now
         self.copies: Sequence[int] = (0,)
 
@@ -125,19 +125,19 @@ class LoopEmitter:
     def loop_lanes(self, start: Value, stop: Value, copies: int, carried: Carried, body: Body) -> Carried:
         """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask."""
         e, x, width = self.e, self.x, self.x.width
-        outside = (self.copies, x.mask)
-        self.copies, x.mask = range(copies), None
+        outside = (self.copies, x.masks)
+        self.copies, x.masks = range(copies), {}
         last = e.sub(stop, e.const(copies * width - 1, "i64"))
         reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
         self.copies = (0,)
 
         def rest(index: Value, values: Carried) -> Carried:
             left = e.convert("trunc", e.sub(stop, index), "i32")
-            x.mask = e.compare("slt", e.lanes("i32", width), left)
+            x.masks = {0: e.compare("slt", e.lanes("i32", width), left)}
             return body(index, values)
 
         _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
-        self.copies, x.mask = outside
+        self.copies, x.masks = outside
         return carried
 
     def loop_tiles(self, tiling: Tiling, start: Value, stop: Value) -> None:
@@ -149,10 +149,10 @@ class LoopEmitter:
 
         def tile(index: Value, _: Carried) -> Carried:
             left = e.sub(stop, index)
-            x.mask = e.compare("slt", e.lanes("i32", width), e.convert("trunc", left, "i32"))
+            x.masks = {0: e.compare("slt", e.lanes("i32", width), e.convert("trunc", left, "i32"))}
             tiles.fill(first, left, e.sub(end, first))
             self.nest.loop(name, first, end, 1, [], row)
-            x.mask = None
+            x.masks = {}
             return []
 
         def row(index: Value, _: Carried) -> Carried:
@@ -235,15 +235,15 @@ class LoopEmitter:
         if not fold:
             position = self.position(node, copy, accumulator.width)
             return accumulator.step(values, 0, read(node.sources[0], copy), position, None)
-        mask = self.x.mask
+        masks = self.x.masks
         ordered = partial_sums(node) > 1
         if ordered and len(self.copies) % accumulator.count:
             vector = self.e.binary("lshr", index, self.e.const(self.x.width.bit_length() - 1, "i64"))
             ordinal = self.e.binary("and", vector, self.e.const(accumulator.count - 1, "i64"))
-            return accumulator.step_at(values, ordinal, read(node.sources[0], 0), mask)
+            return accumulator.step_at(values, ordinal, read(node.sources[0], 0), masks.get(0))
         for k in self.copies:
             position = self.position(node, k, accumulator.width)
-            values = accumulator.step(values, k % accumulator.count, read(node.sources[0], k), position, mask)
+            values = accumulator.step(values, k % accumulator.count, read(node.sources[0], k), position, masks.get(k))
         return values
 
     def position(self, node: Node, copy: int, width: int) -> Value | None:
@@ -276,14 +276,14 @@ class LoopEmitter:
     def evaluate_phase(self, phase: Phase, order: list[Node]) -> None:
         for copy in self.copies if self.in_lanes else (0,):
             for node in phase.kept:
-                kept = self.x.memory.load_vector(self.scratch(node, phase, copy), node.dtype, self.x.mask)
+                kept = self.x.memory.load_vector(self.scratch(node, phase, copy), node.dtype, self.x.masks.get(copy))
                 self.x.preset(node, copy, kept)
             self.x.evaluate(order, copy)
             for node in self.plan.prefetched.get(phase, ()):
                 self.prefetch_next(node, copy, phase)
             for node in phase.keeps:
                 value = self.x.lanes(node, copy)
-                self.x.memory.store_vector(self.scratch(node, phase, copy), node.dtype, value, self.x.mask)
+                self.x.memory.store_vector(self.scratch(node, phase, copy), node.dtype, value, self.x.masks.get(copy))
 
     def prefetch_next(self, node: Node, copy: int, phase: Phase) -> None:
         """Ask for what a load will read at the next outer point, while this one still computes."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from flambeau.codegen.cpu import costs
 from flambeau.codegen.cpu.accumulate import partial_sums
+from flambeau.codegen.cpu.index_forms import IndexForms
 from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
 from flambeau.codegen.cpu.tiles import Tiling, plan_tiling, scratch_bytes
 from flambeau.core.symbolic import Dim, axis, ceil_divide, minimum, product
@@ -28,6 +29,7 @@ class KernelPlan:
         self.free = dependencies(kernel, self.order)
         self.lanes_outside = bool(kernel.outer) and kernel.vector == kernel.outer[-1].name
         self.varying = [n for n in self.order if kernel.vector in self.free[n]]
+        self.forms = IndexForms(kernel, self.order, self.free)
         self.width = self.choose_width(features)
         self.phases, self.last_stores = plan_phases(kernel, self.order, self.free)
         vector = kernel.vector if self.lanes_outside else None
@@ -44,9 +46,10 @@ class KernelPlan:
     def choose_width(self, features: frozenset[str]) -> int:
         if not self.kernel.vector:
             return 1
-        values = [*self.varying, *(n.sources[0] for n in self.order if n.op is REDUCE or n.op is ARGREDUCE)]
-        widest = max((n.dtype.itemsize for n in values), default=4)
-        lanes = 16 if widest <= 4 else 8
+        values = [n for n in self.varying if n not in self.forms.absorbed and n not in self.forms.comparisons]
+        values += [n.sources[0] for n in self.order if n.op is REDUCE or n.op is ARGREDUCE]
+        wide = costs.total(n for n in values if n.dtype.itemsize == 8)
+        lanes = 16 if 2 * wide <= costs.total(values) else 8
         return lanes if "avx512f" in features else lanes // 2
 
     def outer_copies(self) -> int:
