@@ -24,7 +24,7 @@ def size_number(size: Dim, like: Node) -> Node:
 
 def positions_from(index: Node, operator: str) -> Node:
     """An index in int64; RuntimeError for other than integer types."""
-    if index.dtype not in (dtypes.int64, dtypes.int32):
+    if index.dtype not in (dtypes.int64, dtypes.int32) and not index.aval.numel == 0:
         raise IndexError(f"{operator}: expected dtype int32/int64 for index, got {index.dtype}; convert it with .long()")
     return p.converted(index, dtypes.int64)
 
@@ -131,6 +131,8 @@ def index_fill(x: Value, dim: int, index: Value, value: Value) -> Node:
     """x with the slices that ``index`` names filled with one value."""
     if value.rank:
         raise RuntimeError(f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.rank} dimension(s)")
+    if not x.rank:
+        return p.reshape(index_fill(at_least_vector(x), dim, index, value), shape=())
     axis, at = normalize_dim(dim, x.rank, "index_fill"), _vector(index, "index_fill")
     shape = (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :])
     filling = broadcast_to(p.converted(value, x.dtype), shape)
@@ -413,7 +415,8 @@ def _index_reduce_samples(m: SampleMaker) -> Calls:
 def index_reduce(x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True) -> Node:
     """x with slices of ``source`` combined into the slices that ``index`` names, by prod, mean, amax or amin."""
     if not x.rank:
-        raise NotImplementedError("index_reduce: 0-dimensional tensors are not supported; reshape to one dimension")
+        vectors = at_least_vector(x), at_least_vector(source)
+        return p.reshape(index_reduce(vectors[0], dim, index, vectors[1], reduce, include_self=include_self), shape=())
     axis, at = normalize_dim(dim, x.rank, "index_reduce"), _vector(index, "index_reduce")
     if source.shape != (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :]):
         raise RuntimeError(f"index_reduce: source {list(source.shape)} does not fit self {list(x.shape)} with {at.shape[0]} indices")

@@ -252,13 +252,14 @@ def _unfold_samples(m: SampleMaker) -> Calls:
 @op("view", samples=_unfold_samples)
 def unfold(x: Value, dimension: int, size: int, step: int) -> Node:
     """Sliding windows of ``size`` elements along a dimension, one each ``step``, in a new last dimension."""
-    axis = normalize_dim(dimension, x.rank, "unfold")
-    x = x if x.rank else p.reshape(x, shape=(1,))
+    axis, number = normalize_dim(dimension, x.rank, "unfold"), not x.rank
+    x = p.reshape(x, shape=(1,)) if number else x
     if size < 0 or step <= 0:
         raise RuntimeError(f"unfold: needs size >= 0 and step > 0, got size {size} and step {step}")
     if x.shape[axis] < size:
         raise RuntimeError(f"unfold: maximum size for tensor at dimension {axis} is {x.shape[axis]} but size is {size}")
-    return p.window(x, axis=axis, size=size, step=step, dilation=1)
+    windows = p.window(x, axis=axis, size=size, step=step, dilation=1)
+    return p.reshape(windows, shape=(size,)) if number else windows
 
 
 def _as_strided_samples(m: SampleMaker) -> Calls:

@@ -10,6 +10,7 @@ from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
 from flambeau.tensor.methods_index import IndexMethods
 from flambeau.tensor.methods_linear import ProductMethods
+from flambeau.tensor.methods_math import MathMethods
 from flambeau.tensor.methods_memory import MemoryMethods
 from flambeau.tensor.methods_operators import OperatorMethods
 from flambeau.tensor.methods_pointwise import PointwiseMethods
@@ -19,8 +20,9 @@ from flambeau.tensor.tensor import TensorCore, from_memory
 
 
 class Tensor(
-    OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods, TensorCore
-):
+    OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods, MathMethods,
+    TensorCore,
+):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 
     Made by ``torch.tensor``, ``torch.zeros`` and the like. Its methods are torch's; most are the function of the same name

@@ -1,0 +1,111 @@
+"""Methods made of several operators. Each is the function of that name with the tensor first."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Self
+
+from flambeau import ops
+from flambeau.tensor import dispatch
+from flambeau.tensor import functions_math as functions
+from flambeau.tensor.arguments import given_sizes, numpy_names
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.functions_math import Number
+from flambeau.tensor.functions_random import rand_like
+
+if TYPE_CHECKING:
+    from flambeau.tensor.tensor_class import Tensor
+
+
+class MathMethods(TensorBase):
+    """Methods of Tensor made of several operators."""
+
+    __slots__ = ()
+
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """Summed along the dimensions that broadcasting from ``size`` repeats."""
+        wanted, have = given_sizes(size), self.meta.shape
+        extra = len(have) - len(wanted)
+        if extra < 0 or any(w not in (1, h) for w, h in zip(wanted, have[extra:], strict=True)):
+            raise RuntimeError(f"sum_to_size: size {list(wanted)} is not expandable to size {list(have)}.")
+        axes = [i for i in range(len(have)) if i < extra or (wanted[i - extra] == 1 and have[i] != 1)]
+        return ops.reshape(ops.sum(self, axes), tuple(wanted)) if axes else self  # type: ignore[return-value]
+
+    # -- real numbers as complex ones -------------------------------------------------------------------
+    @property
+    def real(self) -> Tensor:
+        """The real part: of a real tensor, itself."""
+        return self  # type: ignore[return-value]
+
+    def conj(self) -> Tensor:
+        return functions.conj(self)
+
+    def conj_physical(self) -> Tensor:
+        return functions.conj(self)
+
+    def resolve_conj(self) -> Tensor:
+        return functions.resolve_conj(self)
+
+    def resolve_neg(self) -> Tensor:
+        return functions.resolve_neg(self)
+
+    def is_conj(self) -> bool:
+        return False
+
+    def is_neg(self) -> bool:
+        return False
+
+    def isreal(self) -> Tensor:
+        return functions.isreal(self)
+
+    def angle(self) -> Tensor:
+        return functions.angle(self)
+
+    # -- statistics -------------------------------------------------------------------------------------
+    def cov(self, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+        return functions.cov(self, correction=correction, fweights=fweights, aweights=aweights)
+
+    def corrcoef(self) -> Tensor:
+        return functions.corrcoef(self)
+
+    @numpy_names
+    def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+        return functions.quantile(self, q, dim, keepdim, interpolation=interpolation)
+
+    @numpy_names
+    def nanquantile(self, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+        return functions.nanquantile(self, q, dim, keepdim, interpolation=interpolation)
+
+    @numpy_names
+    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        return functions.nanmedian(self, dim, keepdim)
+
+    def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+        return functions.histogram(self, bins, range=range, weight=weight, density=density)
+
+    def dist(self, other: Any, p: Number = 2) -> Tensor:
+        return functions.dist(self, other, p)
+
+    def renorm(self, p: Number, dim: int, maxnorm: Number) -> Tensor:
+        return functions.renorm(self, p, dim, maxnorm)
+
+    def renorm_(self, p: Number, dim: int, maxnorm: Number) -> Self:
+        return dispatch.call_into(ops.assign, self, (self, functions.renorm(self, p, dim, maxnorm)), {})
+
+    # -- random numbers ---------------------------------------------------------------------------------
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Self:
+        """Fill with numbers whose logarithm is normal."""
+        return self.normal_(mean, std, generator=generator).exp_()  # type: ignore[attr-defined]
+
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Self:
+        """Fill with numbers of a Cauchy distribution."""
+        drawn = ops.tan(ops.mul(ops.sub(rand_like(self, generator=generator), 0.5), math.pi))
+        return dispatch.call_into(ops.assign, self, (self, ops.add(ops.mul(drawn, sigma), median)), {})
+
+    def geometric_(self, p: float, *, generator: Any = None) -> Self:
+        """Fill with the number of trials up to the first success of probability ``p``."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        drawn = ops.rand(self.meta.shape) if generator is None else rand_like(self.float(), generator=generator)  # type: ignore[attr-defined]
+        trials = ops.ceil(ops.true_divide(ops.log1p(ops.neg(drawn)), math.log1p(-p)))
+        return dispatch.call_into(ops.assign, self, (self, ops.clamp(trials, 1)), {})
