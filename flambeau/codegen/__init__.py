@@ -1,1 +1,1 @@
-
+"""From kernels as data to the text of machine code."""

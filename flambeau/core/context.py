@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,19 +13,49 @@ class Context(threading.local):
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
     ``generator``: what random numbers are drawn from in place of the default generator, or None."""
 
-    def __init__(self) -> None:
-        self.grad_enabled = True
-        self.inference = False
-        self.capture: Any = None
-        self.anomaly = False
-        self.generator: Any = None
+    grad_enabled: bool = True
+    inference: bool = False
+    capture: Any = None
+    anomaly: bool = False
+    generator: Any = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _set(self, name, value)
+        if name == "grad_enabled":
+            _publisher(1, not value)
+        elif name == "capture":
+            _publisher(4, value is not None)
+        elif name == "anomaly":
+            _publisher(2, value)
+        elif name == "generator":
+            _publisher(8, value is not None)
+
+    def bits(self) -> int:
+        """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator."""
+        return (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
+
+
+_set = threading.local.__setattr__
+
+
+def _nobody(bit: int, on: bool) -> None:
+    pass
+
+
+_publisher: Callable[[int, bool], None] = _nobody
+
+
+def set_publisher(publisher: Callable[[int, bool], None]) -> None:
+    """Called once by native dispatch: what is told whenever a bit of the modes of the calling thread changes."""
+    global _publisher
+    _publisher = publisher
 
 
 context = Context()
 
 
 @contextmanager
-def outside_capture() -> Iterator[None]:
+def outside_capture() -> Generator[None]:
     """Run tensor code now even while a capture records: for state that is made once and lives on between calls."""
     capture, context.capture = context.capture, None
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 
 class Device:
     """A device: ``type`` ("cpu" or "cuda") and ``index`` (None where there is only one).
@@ -12,13 +14,16 @@ class Device:
     """
 
     __slots__ = ("index", "type")
+    index: int | None
+    type: str
 
     def __init__(self, type: str | Device = "cpu", index: int | None = None) -> None:  # noqa: A002 - torch's name
         if isinstance(type, Device):
             type, index = type.type, type.index
-        if not isinstance(type, str):
-            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
-        name, _, number = type.partition(":")
+        kind = cast(object, type)
+        if not isinstance(kind, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {kind.__class__.__name__}")
+        name, _, number = kind.partition(":")
         if name not in ("cpu", "cuda", "meta"):
             raise RuntimeError(f"Expected one of cpu, cuda, meta device type at start of device string: {name}")
         if number and not number.isdigit():

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 __all__ = ["RemovableHandle"]
+
+
+def _no_dictionary() -> None:
+    return None
 
 
 class RemovableHandle:
@@ -21,8 +25,8 @@ class RemovableHandle:
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.id: int = next(self.next_id)
-        extra = [] if extra_dict is None else [extra_dict] if isinstance(extra_dict, MutableMapping) else list(extra_dict)
-        self._dictionaries = [weakref.ref(dictionary) for dictionary in (hooks_dict, *extra)]
+        extra: list[Any] = [] if extra_dict is None else [extra_dict] if isinstance(extra_dict, MutableMapping) else list(extra_dict)
+        self._dictionaries: list[Callable[[], Any]] = [weakref.ref(dictionary) for dictionary in (hooks_dict, *extra)]
 
     def remove(self) -> None:
         """Take the hook out; doing it twice is fine."""
@@ -36,7 +40,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: tuple[int, list[Any]]) -> None:
         self.id, dictionaries = state
-        self._dictionaries = [weakref.ref({} if d is None else d) for d in dictionaries]
+        self._dictionaries = [_no_dictionary if d is None else weakref.ref(d) for d in dictionaries]
         RemovableHandle.next_id = itertools.count(max(next(self.next_id), self.id + 1))
 
     def __enter__(self) -> RemovableHandle:

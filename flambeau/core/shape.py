@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 
 class Size(tuple[int, ...]):
@@ -26,11 +26,11 @@ class Size(tuple[int, ...]):
         return f"torch.Size({list(self)})"
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
+        found = cast(Any, super().__getitem__(index))
         return Size(found) if isinstance(index, slice) else found
 
     def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+        return Size(super().__add__(tuple(other)))
 
     def __radd__(self, other: Any) -> Size:
         return Size(tuple(other) + tuple(self))

@@ -117,12 +117,12 @@ class Expression:
             out[monomial] = out.get(monomial, 0) + sign * coefficient
         return _make(out)
 
-    def __add__(self, other: Dim) -> Dim:
+    def __add__(self, other: object) -> Dim:
         return self._combine(other, 1) if isinstance(other, (int, Expression)) else NotImplemented
 
     __radd__ = __add__
 
-    def __sub__(self, other: Dim) -> Dim:
+    def __sub__(self, other: object) -> Dim:
         return self._combine(other, -1) if isinstance(other, (int, Expression)) else NotImplemented
 
     def __rsub__(self, other: Dim) -> Dim:
@@ -131,7 +131,7 @@ class Expression:
     def __neg__(self) -> Dim:
         return _make({m: -c for m, c in self.terms})
 
-    def __mul__(self, other: Dim) -> Dim:
+    def __mul__(self, other: object) -> Dim:
         if isinstance(other, int):
             return _make({m: c * other for m, c in self.terms}) if other != 1 else self
         if not isinstance(other, Expression):
@@ -447,7 +447,7 @@ _local = threading.local()
 
 
 def _scopes() -> list[SizeScope]:
-    found = getattr(_local, "scopes", None)
+    found: list[SizeScope] | None = getattr(_local, "scopes", None)
     if found is None:
         found = _local.scopes = []
     return found

@@ -199,13 +199,14 @@ def as_python(kernel: Kernel, name: str = "kernel") -> str:
         return text
 
     def literal(value: Any) -> str:
-        return dim(value) if not isinstance(value, (str, tuple)) else repr(value)
+        return repr(value) if type(value) in (str, tuple) else dim(value)
 
     parameters = [f"b{i}: {b.access} {b.dtype.short}" for i, b in enumerate(kernel.buffers)]
     parameters += list(kernel.sizes) + [f"c{i}: {d.short}" for i, d in enumerate(kernel.scalars)]
     lines = [f"def {name}({', '.join(parameters)}):"]
     for a in kernel.outer:
-        lines.append(f"  for {a.name} in {'parallel' if a.parallel else 'range'}({a.size}):{'  # lanes' if a.name == kernel.vector else ''}")
+        lanes = "  # lanes" if a.name == kernel.vector else ""
+        lines.append(f"  for {a.name} in {'parallel' if a.parallel else 'range'}({a.size}):{lanes}")
     for a in kernel.inner:
         lines.append(f"    # inner: {a.name} in range({a.size}){', lanes' if a.name == kernel.vector else ''}")
     for node in order:
@@ -232,8 +233,10 @@ def verify(kernel: Kernel) -> None:
     for node in order:
         if node.aval.shape != ():
             raise ValueError(f"{node!r} is not one element")
-        if node.op is LOAD and kernel.buffers[node.attributes["buffer"]].access == "write":
-            raise ValueError(f"{node!r} reads buffer {node.attributes['buffer']}, which is write only")
+        if node.op is LOAD:
+            number: int = node.attributes["buffer"]
+            if kernel.buffers[number].access == "write":
+                raise ValueError(f"{node!r} reads buffer {number}, which is write only")
         if not free[node] <= axes:
             raise ValueError(f"{node!r} uses axes {sorted(free[node] - axes)} that the kernel does not have")
         if node.op in (REDUCE, ARGREDUCE) and not set(node.attributes["axes"]) <= inner:
@@ -288,7 +291,7 @@ def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel
 
 
 __all__ = [
-    "ARGREDUCE", "CHECK", "INDEX", "INSIDE", "LOAD", "REDUCE", "RESULT", "SCALAR", "BufferParameter", "Kernel", "KernelAxis", "KernelOperation",
-    "Store", "as_python", "axes_in", "free_axes", "index_dims", "index_value", "inside", "kernel_toposort", "load", "loaded_nodes", "operands",
-    "scalar", "substitute_kernel", "symbols_in", "toposort", "verify",
+    "ARGREDUCE", "CHECK", "INDEX", "INSIDE", "LOAD", "REDUCE", "RESULT", "SCALAR", "BufferParameter", "Kernel", "KernelAxis",
+    "KernelOperation", "Store", "as_python", "axes_in", "free_axes", "index_dims", "index_value", "inside", "kernel_toposort", "load",
+    "loaded_nodes", "operands", "scalar", "substitute_kernel", "symbols_in", "toposort", "verify",
 ]  # fmt: skip

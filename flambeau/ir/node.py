@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
@@ -20,7 +20,7 @@ class Operation(Protocol):
     def infer(self, sources: tuple[Node, ...], attributes: Mapping[str, Any]) -> Aval: ...
 
 
-def bits_key(value: Any) -> Any:
+def bits_key(value: object) -> Any:
     """A key that tells constants apart by their bits: 0.0 from -0.0, 1 from True, NaN payloads."""
     kind = type(value)
     if kind is float:
@@ -28,7 +28,7 @@ def bits_key(value: Any) -> Any:
     if kind is bool:
         return ("bool", value)
     if kind is tuple:
-        return tuple(bits_key(v) for v in value)
+        return tuple(bits_key(v) for v in cast(tuple[object, ...], value))
     return value
 
 

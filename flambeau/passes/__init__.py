@@ -1,1 +1,1 @@
-
+"""Rewrites of graphs that keep every bit of their results."""

@@ -48,8 +48,9 @@ def _converts_exactly(x: Node, to: object) -> bool:
 
 _HOLDS = {
     ("bfloat16", "float32"), ("bfloat16", "float64"), ("float16", "float32"), ("float16", "float64"), ("float32", "float64"),
-    ("int8", "int32"), ("int8", "int64"), ("uint8", "int32"), ("uint8", "int64"), ("int16", "int32"), ("int16", "int64"), ("int32", "int64"),
-    ("int32", "float64"), ("int16", "float32"), ("int8", "float32"), ("uint8", "float32"), ("bool", "float32"), ("bool", "int64"),
+    ("int8", "int32"), ("int8", "int64"), ("uint8", "int32"), ("uint8", "int64"), ("int16", "int32"), ("int16", "int64"),
+    ("int32", "int64"), ("int32", "float64"), ("int16", "float32"), ("int8", "float32"), ("uint8", "float32"), ("bool", "float32"),
+    ("bool", "int64"),
 }  # fmt: skip
 
 
@@ -103,13 +104,14 @@ def _slice(node: Node, sources: tuple[Node, ...]) -> Node | None:
 
 def _reduce(node: Node, sources: tuple[Node, ...]) -> Node | None:
     (x,) = sources
-    if all(is_constant(x.shape[a], 1) for a in node.attributes["axes"]):
+    if all(is_constant(n, 1) for axis, n in enumerate(x.shape) if axis in node.attributes["axes"]):
         return p.reshape(x, shape=node.shape) if not _same_shape(x.shape, node.shape) else x
     return None
 
 
 def _argreduce(node: Node, sources: tuple[Node, ...]) -> Node | None:
-    if is_constant(sources[0].shape[node.attributes["axis"]], 1):
+    axis: int = node.attributes["axis"]
+    if is_constant(sources[0].shape[axis], 1):
         return p.constant(0, node.shape, node.dtype)
     return None
 

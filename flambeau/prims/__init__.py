@@ -22,8 +22,8 @@ from flambeau.prims.pointwise import bitwise_or as bitwise_or
 from flambeau.prims.pointwise import bitwise_xor as bitwise_xor
 from flambeau.prims.pointwise import cast as cast
 from flambeau.prims.pointwise import ceil as ceil
-from flambeau.prims.pointwise import copy as copy
 from flambeau.prims.pointwise import converted as converted
+from flambeau.prims.pointwise import copy as copy
 from flambeau.prims.pointwise import copysign as copysign
 from flambeau.prims.pointwise import cos as cos
 from flambeau.prims.pointwise import cosh as cosh

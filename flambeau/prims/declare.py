@@ -9,7 +9,16 @@ from flambeau.core.aval import Aval
 from flambeau.core.symbolic import shapes_differ
 from flambeau.ir.node import Node
 
-Derivative = Callable[..., "tuple[Node | None, ...]"]
+Gradients = tuple[Node | None, ...]
+# The type rule, the numpy meaning and the derivative of a primitive; the forms with few parameters type the lambdas given for them.
+Rule = Callable[[Aval], Aval] | Callable[[Aval, Any], Aval] | Callable[[Any, Any, Any], Aval] | Callable[..., Aval]
+Reference = Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | Callable[..., Any]
+Derivative = (
+    Callable[[Node, Node, Node], Gradients]
+    | Callable[[Node, Node, Node, Any], Gradients]
+    | Callable[[Node, Node, Node, Any, Any], Gradients]
+    | Callable[..., Gradients]
+)
 
 
 class Prim:
@@ -24,7 +33,7 @@ class Prim:
 
     __slots__ = ("derivative", "doc", "family", "name", "reference", "rule")
 
-    def __init__(self, name: str, family: str, rule: Callable[..., Aval], reference: Callable[..., Any], doc: str) -> None:
+    def __init__(self, name: str, family: str, rule: Rule, reference: Reference, doc: str) -> None:
         self.name = name
         self.family = family
         self.rule = rule
@@ -50,7 +59,7 @@ class Prim:
 ALL: dict[str, Prim] = {}
 
 
-def prim(name: str, family: str, rule: Callable[..., Aval], reference: Callable[..., Any], doc: str) -> Prim:
+def prim(name: str, family: str, rule: Rule, reference: Reference, doc: str) -> Prim:
     """Declare a primitive; its name must be new."""
     if name in ALL:
         raise ValueError(f"primitive {name!r} is declared twice")

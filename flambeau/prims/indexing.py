@@ -12,7 +12,7 @@ from flambeau.core.symbolic import Dim, product, shapes_differ
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
-from flambeau.prims.declare import prim, require
+from flambeau.prims.declare import Gradients, prim, require
 from flambeau.prims.reduction import reduce
 
 MOST_SHIFTS = 32  # windows up to this length are folded as a sum of shifted arrays
@@ -27,7 +27,11 @@ def _take_rule(x: Aval, *indices: Aval) -> Aval:
     return Aval((*indices[0].shape, *x.shape[len(indices) :]), x.dtype)
 
 
-take = prim("take", "index", _take_rule, lambda x, *indices: x[indices], "x at the places that one index for each leading axis names")
+def _take_reference(x: Any, *indices: Any) -> Any:
+    return x[indices]
+
+
+take = prim("take", "index", _take_rule, _take_reference, "x at the places that one index for each leading axis names")
 
 
 def _scatter_rule(x: Aval, values: Aval, *indices: Aval, mode: str) -> Aval:
@@ -57,11 +61,13 @@ def added_at(g: Node, shape: tuple[Dim, ...], *indices: Node) -> Node:
     return p.in_compute_type(lambda wide: scatter(s.constant(0, shape, wide.dtype), wide, *indices, mode="add"), g)
 
 
-take.derivative = lambda g, out, x, *indices: (added_at(g, x.shape, *indices), *(None for _ in indices))
+@take.differentiate
+def _take_derivative(g: Node, out: Node, x: Node, *indices: Node) -> Gradients:
+    return (added_at(g, x.shape, *indices), *(None for _ in indices))
 
 
 @scatter.differentiate
-def _scatter_derivative(g: Node, out: Node, x: Node, values: Node, *indices: Node, mode: str) -> tuple[Node | None, ...]:
+def _scatter_derivative(g: Node, out: Node, x: Node, values: Node, *indices: Node, mode: str) -> Gradients:
     rest = (None,) * len(indices)
     if mode == "add":
         return (g, take(g, *indices), *rest)
@@ -85,12 +91,13 @@ def unexpand(g: Node, shape: tuple[Dim, ...]) -> Node:
     return s.reshape(p.in_compute_type(lambda wide: reduce(wide, kind="sum", axes=axes), g), shape=shape)
 
 
-def _pad_derivative(g: Node, out: Node, x: Node, low: Any, high: Any, interior: Any, value: Any) -> tuple[Node | None, ...]:
+def _pad_derivative(g: Node, out: Node, x: Node, low: Any, high: Any, interior: Any, value: Any) -> Gradients:
     return (s.slice_(g, starts=low, sizes=x.shape, steps=tuple(i + 1 for i in interior)),)
 
 
-def _slice_derivative(g: Node, out: Node, x: Node, starts: Any, sizes: Any, steps: Any) -> tuple[Node | None, ...]:
-    low, high = [], []
+def _slice_derivative(g: Node, out: Node, x: Node, starts: Any, sizes: Any, steps: Any) -> Gradients:
+    low: list[Dim] = []
+    high: list[Dim] = []
     for axis, (start, size, step, n) in enumerate(zip(starts, sizes, steps, x.shape, strict=True)):
         if step < 0:
             g = s.slice_(g, **s.select_index(axis, size - 1, size, -1, g.shape))
@@ -101,11 +108,12 @@ def _slice_derivative(g: Node, out: Node, x: Node, starts: Any, sizes: Any, step
     return (s.pad(g, low=tuple(low), high=tuple(high), interior=interior, value=0.0),)
 
 
-def _cat_derivative(g: Node, out: Node, *xs: Node, axis: int) -> tuple[Node | None, ...]:
-    parts, start = [], 0
+def _cat_derivative(g: Node, out: Node, *xs: Node, axis: int) -> Gradients:
+    parts: list[Node] = []
+    start: Dim = 0
     for x in xs:
         parts.append(s.slice_(g, **s.select_index(axis, start, x.shape[axis], 1, g.shape)))
-        start = start + x.shape[axis]  # type: ignore[assignment]
+        start = start + x.shape[axis]
     return tuple(parts)
 
 
@@ -118,7 +126,7 @@ def strided_positions(shape: tuple[Dim, ...], strides: tuple[Dim, ...], offset: 
     return p.add(position, s.full(shape=shape, value=offset, dtype=dtypes.int64))
 
 
-def _as_strided_derivative(g: Node, out: Node, x: Node, shape: Any, strides: Any, offset: Any) -> tuple[Node | None, ...]:
+def _as_strided_derivative(g: Node, out: Node, x: Node, shape: Any, strides: Any, offset: Any) -> Gradients:
     positions = s.reshape(strided_positions(shape, strides, offset), shape=(product(shape),))
     return (added_at(s.reshape(g, shape=(product(shape),)), x.shape, positions),)
 
@@ -158,11 +166,15 @@ def fold_windows(g: Node, axis: int, n: Dim, size: Dim, step: int, dilation: int
     return s.permute(total, axes=tuple(0 if i == axis else i + (i < axis) for i in range(rank - 1)))
 
 
-def _diagonal_derivative(g: Node, out: Node, x: Node) -> tuple[Node | None, ...]:
+def _diagonal_derivative(g: Node, out: Node, x: Node) -> Gradients:
     rank = len(x.shape)
     rows, columns = (s.iota(shape=x.shape, axis=rank - 2 + i, dtype=dtypes.int64) for i in range(2))
     spread = s.expand(s.reshape(g, shape=(*g.shape, 1)), shape=x.shape)
     return (p.where(p.eq(rows, columns), spread, p.number(0, spread)),)
+
+
+def _window_derivative(g: Node, out: Node, x: Node, axis: int, size: Dim, step: int, dilation: int) -> Gradients:
+    return (fold_windows(g, axis, x.shape[axis], size, step, dilation),)
 
 
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -177,6 +189,4 @@ s.pad.derivative = _pad_derivative
 s.cat.derivative = _cat_derivative
 s.as_strided.derivative = _as_strided_derivative
 s.diagonal.derivative = _diagonal_derivative
-s.window.derivative = lambda g, out, x, axis, size, step, dilation: (
-    fold_windows(g, axis, x.shape[axis], size, step, dilation),
-)
+s.window.derivative = _window_derivative

@@ -7,19 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import shapes_differ
 from flambeau.ir.node import Node
-from flambeau.prims.declare import Prim, prim, require, same
+from flambeau.prims.declare import Gradients, Prim, Reference, prim, require, same
 from flambeau.prims.structure import constant
 
 SQRT_PI = math.sqrt(math.pi)
 
 
-def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+def _quiet(function: Reference) -> Reference:
     def reference(*arrays: Any) -> Any:
         with np.errstate(all="ignore"):
             return function(*arrays)
@@ -27,7 +28,7 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
-def _through_math(function: Callable[[float], float]) -> Callable[..., Any]:
+def _through_math(function: Callable[[float], float]) -> Reference:
     """An oracle for functions that numpy lacks: Python's math in float64, NaN where it has no answer."""
 
     def one(value: float) -> float:
@@ -36,10 +37,13 @@ def _through_math(function: Callable[[float], float]) -> Callable[..., Any]:
         except (ValueError, OverflowError):
             return math.nan if value != math.inf else math.inf
 
-    return lambda x: np.vectorize(one, otypes=[np.float64])(x).astype(x.dtype)
+    def reference(x: Any) -> Any:
+        return np.vectorize(one, otypes=[np.float64])(x).astype(x.dtype)
+
+    return reference
 
 
-def _unary(name: str, reference: Callable[..., Any], doc: str) -> Prim:
+def _unary(name: str, reference: Reference, doc: str) -> Prim:
     return prim(name, "pointwise", same, _quiet(reference), doc)
 
 
@@ -48,12 +52,20 @@ def _float_rule(aval: Aval) -> Aval:
     return same(aval)
 
 
-def _float_unary(name: str, reference: Callable[..., Any], doc: str) -> Prim:
+def _float_unary(name: str, reference: Reference, doc: str) -> Prim:
     return prim(name, "pointwise", _float_rule, _quiet(reference), doc)
 
 
 def _predicate(*avals: Aval) -> Aval:
     return Aval(same(*avals).shape, dtypes.bool_)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _reciprocal_root(x: Any) -> Any:
+    return (1 / np.sqrt(x)).astype(x.dtype)
 
 
 def _erfinv(y: float) -> float:
@@ -112,22 +124,21 @@ erfinv = _float_unary("erfinv", _through_math(_erfinv), "inverse of erf")
 lgamma = _float_unary("lgamma", _through_math(math.lgamma), "log of |gamma(x)|")
 digamma = _float_unary("digamma", _through_math(_digamma), "derivative of lgamma")
 sqrt = _float_unary("sqrt", np.sqrt, "square root, correctly rounded")
-rsqrt = _float_unary("rsqrt", lambda x: (1 / np.sqrt(x)).astype(x.dtype), "1 / sqrt(x)")
+rsqrt = _float_unary("rsqrt", _reciprocal_root, "1 / sqrt(x)")
 floor = _float_unary("floor", np.floor, "largest integer <= x")
 ceil = _float_unary("ceil", np.ceil, "smallest integer >= x")
 trunc = _float_unary("trunc", np.trunc, "x without its fraction")
 round_ = _float_unary("round", np.rint, "nearest integer, halves to even")
 isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
-detach = prim("detach", "pointwise", same, lambda x: x, "x, taken as a constant by differentiation")
+detach = prim("detach", "pointwise", same, _itself, "x, taken as a constant by differentiation")
 
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
 sub = _unary("sub", np.subtract, "x - y; integers wrap")
 mul = _unary("mul", np.multiply, "x * y; integers wrap, and of bools")
 div = _unary("div", np.divide, "x / y of floats, correctly rounded")
 truncdiv = _unary("truncdiv", lambda x, y: _truncated(x, y), "x / y of integers, rounded toward zero; 0 for y == 0")
-rem = _unary("rem", lambda x, y: np.where(y == 0, 0, np.fmod(x, np.where(y == 0, 1, y))).astype(x.dtype) if x.dtype.kind in "iu"
-             else np.fmod(x, y), "remainder with the sign of x (C fmod); 0 for an integer y == 0")  # fmt: skip
+rem = _unary("rem", lambda x, y: _remainder(x, y), "remainder with the sign of x (C fmod); 0 for an integer y == 0")
 pow_ = _unary("pow", lambda x, y: np.power(x, y), "x ** y; integer exponents >= 0")
 atan2 = _unary("atan2", np.arctan2, "angle of the point (y, x) in radians; operands (y, x)")
 maximum = _unary("maximum", np.maximum, "the larger; NaN if one is NaN")
@@ -152,6 +163,12 @@ def _truncated(x: Any, y: Any) -> Any:
     return np.where(y == 0, 0, quotient).astype(x.dtype)
 
 
+def _remainder(x: Any, y: Any) -> Any:
+    if x.dtype.kind not in "iu":
+        return np.fmod(x, y)
+    return np.where(y == 0, 0, np.fmod(x, np.where(y == 0, 1, y))).astype(x.dtype)
+
+
 def _where_rule(condition: Aval, x: Aval, y: Aval) -> Aval:
     out = same(x, y)
     ok = condition.dtype is dtypes.bool_ and not shapes_differ(condition.shape, out.shape)
@@ -159,7 +176,11 @@ def _where_rule(condition: Aval, x: Aval, y: Aval) -> Aval:
     return out
 
 
-where = prim("where", "pointwise", _where_rule, lambda c, x, y: np.where(c, x, y), "x where the condition holds, else y")
+def _where_reference(condition: NDArray[np.bool_], x: NDArray[Any], y: NDArray[Any]) -> Any:
+    return np.where(condition, x, y)
+
+
+where = prim("where", "pointwise", _where_rule, _where_reference, "x where the condition holds, else y")
 
 
 def _cast_reference(x: Any, to: dtype) -> Any:
@@ -172,9 +193,19 @@ def _cast_reference(x: Any, to: dtype) -> Any:
 
 
 cast = prim("cast", "pointwise", lambda x, to: Aval(x.shape, to), _cast_reference, "convert, rounding to nearest even")
-bitcast = prim("bitcast", "pointwise", lambda x, to: Aval(x.shape, to), lambda x, to: x.view(to.numpy), "the same bits as another type of the same width")  # fmt: skip
+def _bitcast_reference(x: Any, to: dtype) -> Any:
+    return x.view(to.numpy)
 
-copy = prim("copy", "pointwise", lambda x, index=0: Aval(x.shape, x.dtype), lambda x, index=0: x.copy(), "the same value in memory of its own; ``index`` tells copies apart")
+
+bitcast = prim(
+    "bitcast", "pointwise", lambda x, to: Aval(x.shape, to), _bitcast_reference,
+    "the same bits as another type of the same width",
+)  # fmt: skip
+
+copy = prim(
+    "copy", "pointwise", lambda x, index=0: Aval(x.shape, x.dtype), lambda x, index=0: x.copy(),
+    "the same value in memory of its own; ``index`` tells copies apart",
+)  # fmt: skip
 
 
 def number(value: float | int | bool, like: Node) -> Node:
@@ -198,7 +229,7 @@ def total(x: Node, y: Node) -> Node:
     return converted(add(converted(x, wide), converted(y, wide)), x.dtype)
 
 
-def _pow_derivative(g: Node, out: Node, x: Node, y: Node) -> tuple[Node | None, ...]:
+def _pow_derivative(g: Node, out: Node, x: Node, y: Node) -> Gradients:
     zero, one = number(0, x), number(1, x)
     for_x = mul(mul(g, y), pow_(x, sub(y, one)))
     for_x = where(eq(y, zero), zero, for_x)
@@ -208,7 +239,7 @@ def _pow_derivative(g: Node, out: Node, x: Node, y: Node) -> tuple[Node | None, 
     return for_x, mul(g, for_y)
 
 
-def _extremum_derivative(g: Node, out: Node, x: Node, y: Node, smaller: Prim) -> tuple[Node | None, ...]:
+def _extremum_derivative(g: Node, out: Node, x: Node, y: Node, smaller: Prim) -> Gradients:
     half, zero = mul(g, number(0.5, g)), number(0, g)
     tied = eq(x, y)
     for_x = where(tied, half, where(smaller(x, y), zero, g))

@@ -11,10 +11,10 @@ from flambeau.core.aval import Aval
 from flambeau.core.symbolic import Dim, differs, shapes_differ
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
-from flambeau.prims.declare import prim, require
+from flambeau.prims.declare import Gradients, prim, require
 from flambeau.prims.structure import constant, expand, permute, reshape, select_index, slice_
 
-REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all}
+REDUCTIONS: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all}
 
 
 def _reduce_rule(x: Aval, kind: str, axes: tuple[int, ...]) -> Aval:
@@ -38,7 +38,7 @@ def restore(x: Node, axes: tuple[int, ...], shape: tuple[Dim, ...]) -> Node:
 
 
 @reduce.differentiate
-def _reduce_derivative(g: Node, out: Node, x: Node, kind: str, axes: tuple[int, ...]) -> tuple[Node | None, ...]:
+def _reduce_derivative(g: Node, out: Node, x: Node, kind: str, axes: tuple[int, ...]) -> Gradients:
     spread = restore(g, axes, x.shape)
     if kind == "sum":
         return (spread,)
@@ -93,7 +93,7 @@ def transpose(x: Node) -> Node:
 
 matmul.derivative = lambda g, out, a, b: (matmul(g, transpose(b)), matmul(transpose(a), g))
 
-SCANS = {"sum": np.cumsum, "prod": np.cumprod, "max": np.maximum.accumulate, "min": np.minimum.accumulate}
+SCANS: dict[str, Any] = {"sum": np.cumsum, "prod": np.cumprod, "max": np.maximum.accumulate, "min": np.minimum.accumulate}
 
 scan = prim(
     "scan", "row", lambda x, kind, axis: x, lambda x, kind, axis: SCANS[kind](x, axis=axis).astype(x.dtype),
@@ -108,7 +108,7 @@ def flip(x: Node, axis: int) -> Node:
 
 
 @scan.differentiate
-def _scan_derivative(g: Node, out: Node, x: Node, kind: str, axis: int) -> tuple[Node | None, ...]:
+def _scan_derivative(g: Node, out: Node, x: Node, kind: str, axis: int) -> Gradients:
     if kind == "sum":
         return (flip(scan(flip(g, axis), kind="sum", axis=axis), axis),)
     if kind == "prod":
@@ -124,7 +124,10 @@ def _argsort_reference(x: Any, axis: int, descending: bool) -> Any:
     return np.flip(x.shape[axis] - 1 - order, axis).astype(np.int64)
 
 
-argsort = prim("argsort", "row", lambda x, axis, descending: Aval(x.shape, dtypes.int64), _argsort_reference, "stable order along ``axis``; NaN is largest")  # fmt: skip
+argsort = prim(
+    "argsort", "row", lambda x, axis, descending: Aval(x.shape, dtypes.int64), _argsort_reference,
+    "stable order along ``axis``; NaN is largest",
+)  # fmt: skip
 
 
 def zeros_like(x: Node) -> Node:

@@ -13,6 +13,7 @@ from flambeau.ir.node import Node
 from flambeau.prims.declare import prim, require
 
 Shape = tuple[Dim, ...]
+Ints = tuple[int, ...]
 
 
 def _full_reference(shape: Shape, value: Any, dtype: dtype) -> Any:
@@ -72,7 +73,7 @@ def _slice_rule(x: Aval, starts: Shape, sizes: Shape, steps: tuple[int, ...]) ->
     return Aval(sizes, x.dtype)
 
 
-def _slice_reference(x: Any, starts: Any, sizes: Any, steps: Any) -> Any:
+def _slice_reference(x: Any, starts: Ints, sizes: Ints, steps: Ints) -> Any:
     for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
         x = np.take(x, start + step * np.arange(size), axis=axis)
     return x
@@ -110,7 +111,11 @@ def _cat_rule(*xs: Aval, axis: int) -> Aval:
     return Aval(tuple(total if i == axis else d for i, d in enumerate(first.shape)), first.dtype)
 
 
-cat = prim("cat", "view", _cat_rule, lambda *xs, axis: np.concatenate(xs, axis), "operands one after another along ``axis``")
+def _cat_reference(*xs: Any, axis: int) -> Any:
+    return np.concatenate(xs, axis)
+
+
+cat = prim("cat", "view", _cat_rule, _cat_reference, "operands one after another along ``axis``")
 
 
 def _as_strided_rule(x: Aval, shape: Shape, strides: Shape, offset: Dim) -> Aval:
@@ -118,10 +123,11 @@ def _as_strided_rule(x: Aval, shape: Shape, strides: Shape, offset: Dim) -> Aval
     return Aval(shape, x.dtype)
 
 
-def _as_strided_reference(x: Any, shape: Any, strides: Any, offset: Any) -> Any:
-    index = np.full(shape, offset)
+def _as_strided_reference(x: Any, shape: Ints, strides: Ints, offset: int) -> Any:
+    index: Any = np.full(shape, offset)
     for axis, stride in enumerate(strides):
-        index = index + stride * np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        line = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        index = index + stride * line
     return x[index]
 
 
@@ -139,9 +145,9 @@ def _window_rule(x: Aval, axis: int, size: Dim, step: int, dilation: int) -> Ava
     return Aval((*x.shape[:axis], count, *x.shape[axis + 1 :], size), x.dtype)
 
 
-def _window_reference(x: Any, axis: int, size: Any, step: int, dilation: int) -> Any:
-    count = window_count(x.shape[axis], size, step, dilation)
-    places = step * np.arange(count)[:, None] + dilation * np.arange(size)[None, :]  # type: ignore[arg-type]
+def _window_reference(x: Any, axis: int, size: int, step: int, dilation: int) -> Any:
+    count = int(window_count(x.shape[axis], size, step, dilation))  # type: ignore[arg-type]
+    places = step * np.arange(count)[:, None] + dilation * np.arange(size)[None, :]
     return np.moveaxis(np.take(x, places, axis=axis), axis + 1, -1)
 
 
@@ -151,13 +157,17 @@ window = prim(
 )  # fmt: skip
 
 
+def _diagonal_reference(x: Any) -> Any:
+    return np.diagonal(x, axis1=-2, axis2=-1)
+
+
 def _diagonal_rule(x: Aval) -> Aval:
     require(len(x.shape) >= 2 and not differs(x.shape[-1], x.shape[-2]), "diagonal", f"needs square matrices, got {x}")
     return Aval(x.shape[:-1], x.dtype)
 
 
 diagonal = prim(
-    "diagonal", "view", _diagonal_rule, lambda x: np.diagonal(x, axis1=-2, axis2=-1),
+    "diagonal", "view", _diagonal_rule, _diagonal_reference,
     "the main diagonals of square matrices: element (..., i) is x[..., i, i]",
 )  # fmt: skip
 

@@ -70,7 +70,7 @@ def merge_axes(axes: Axes, indices: Sequence[Dim], stem: str) -> tuple[Axes, dic
     current = [(name, size, [name]) for name, size in axes]
     at = len(current) - 2
     while at >= 0:
-        (a, a_size, a_names), (b, b_size, b_names) = current[at], current[at + 1]
+        (a, a_size, a_names), (_, b_size, b_names) = current[at], current[at + 1]
         if all(_walks_as_one(index, axes, a_names[-1], b_names, b_size) for index in indices):
             current[at : at + 2] = [(a, a_size * b_size, a_names + b_names)]
         at -= 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute, symbol
+from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, product, substitute, symbol
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
@@ -43,7 +43,9 @@ MEMORY = 10_000
 class KernelBuilder:
     """Builds the kernel of one group."""
 
-    def __init__(self, group: Group, targets: Sequence[Target], reader: Reader, buffer_types: Sequence[dtype], scalar_types: Sequence[dtype]) -> None:
+    def __init__(
+        self, group: Group, targets: Sequence[Target], reader: Reader, buffer_types: Sequence[dtype], scalar_types: Sequence[dtype]
+    ) -> None:
         self.group = group
         self.targets = targets
         self.reader = reader

@@ -11,7 +11,6 @@ from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, Expression, axis, contiguous_strides, is_constant, linear_index, loaded, substitute
 from flambeau.ir import kernel as k
-from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
 from flambeau.schedule.grouping import Group, reduced_axes
 from flambeau.schedule.views import Condition, Coordinates, reads_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, atoms_of, contiguous_strides, product
+from flambeau.core.symbolic import Dim, atoms_of, axis, contiguous_strides, product
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.passes.simplify import simplify
@@ -268,8 +268,6 @@ class _Scheduler:
 
 
 def _axis(group: Group, position: int, size: Dim) -> Dim:
-    from flambeau.core.symbolic import axis
-
     group.axes.append((f"w{position}", size))
     return axis(f"w{position}", size)
 
@@ -303,8 +301,6 @@ def topological(grouping: Grouping) -> list[Group]:
     if len(out) != len(grouping.groups):
         raise RuntimeError("internal error: the groups of a schedule depend on each other in a circle")
     return out
-
-
 
 
 __all__ = ["Buffer", "Call", "InputSpec", "MatmulOperands", "OutputSpec", "Schedule", "make_schedule", "topological"]
