@@ -33,7 +33,8 @@ def _narrowed(x: Any, dim: int, start: int, length: int) -> Any:
 
 
 def _windows(x: Any, dimension: int, size: int, step: int) -> Any:
-    x = np.atleast_1d(x)
+    if x.ndim == 0:
+        return x.reshape(1)
     rolled = np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)
     return _sliced(rolled, dimension % x.ndim, None, None, step)
 
