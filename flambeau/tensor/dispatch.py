@@ -122,6 +122,15 @@ def _static(value: Any) -> Any:
 
 
 # -- plans ----------------------------------------------------------------------------------------------
+class ConstantDerivative:
+    """Stands for the derivative of an operator whose results do not change with its operands."""
+
+    saved: tuple[Any, ...] = ()
+
+
+CONSTANT = ConstantDerivative()
+
+
 @dataclass(slots=True, eq=False)
 class CallPlan:
     """A run plan with what wrapping and the tape need. ``foldings`` and ``sizes`` serve the backward plans too."""
@@ -131,7 +140,7 @@ class CallPlan:
     count: int
     sizes: dict[str, int]
     foldings: list[Folding | None]
-    derivative: Derivative | None
+    derivative: Derivative | ConstantDerivative | None
     wanted: tuple[bool, ...]
     metas: tuple[TensorMeta, ...]
     results: list[Result]
@@ -148,12 +157,23 @@ def make_plan(
     if any(wanted):
         present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
         derivative = function.derivative(wanted, present, sizes)
+        if derivative is None and structure is not None and any(present):
+            return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
     if derivative is not None and derivative.split.extra:
         function = derivative.forward
         results = [*results, *[(None, None)] * len(derivative.split.extra)]
         into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
     run = plan_function(function, metas, sizes, foldings, results, into, views)
     return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {})
+
+
+def _constant_plan(
+    function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
+    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...], views: str,
+) -> CallPlan:  # fmt: skip
+    """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
+    run = plan_function(function, metas, sizes, foldings, results, into, views)
+    return CallPlan(run, structure, len(function.graph.outputs), sizes, foldings, CONSTANT, wanted, metas, results, {})
 
 
 _plans: dict[Any, CallPlan] = {}
@@ -260,9 +280,8 @@ def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> l
 
 def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
     """Put an entry on the tape and make the results refer to it."""
-    derivative = plan.derivative
-    assert derivative is not None
-    entry = OperatorEntry(plan, tensors, numbers, results)
+    make = ConstantEntry if plan.derivative is CONSTANT else OperatorEntry
+    entry = make(plan, tensors, numbers, results)
     for output, result in enumerate(results[: plan.count]):
         if result.meta.dtype.is_floating_point:
             result.entry = entry
@@ -310,7 +329,7 @@ class OperatorEntry(Entry):
         edges = [edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w]
         super().__init__(edges, [r.meta for r in results[: plan.count]])
         derivative = plan.derivative
-        assert derivative is not None
+        assert isinstance(derivative, Derivative)
         self.plan = plan
         self.numbers = list(numbers)
         self.saved: list[Saved] | None = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.saved]
@@ -327,9 +346,7 @@ class OperatorEntry(Entry):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        words = self.plan.run.function.name.split("_backward")
-        stem = "".join(w[:1].upper() + w[1:] for w in words[0].split("_"))
-        return stem + "Backward0" * len(words) if len(words) > 1 else stem + "Backward0"
+        return entry_name(self.plan.run.function.name)
 
     def tensors(self) -> list[Any]:
         """The saved tensors, checked; outputs of this entry with their place on the tape."""
@@ -347,7 +364,7 @@ class OperatorEntry(Entry):
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         plan = self.plan
         derivative = plan.derivative
-        assert derivative is not None
+        assert isinstance(derivative, Derivative)
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         if any(c is None for c in present):
@@ -359,12 +376,16 @@ class OperatorEntry(Entry):
                 derivative, saved = narrowed
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
-        return backward_call(plan, derivative, saved, present, numbers)
+        gradients = backward_call(plan, derivative, saved, present, numbers)
+        if plan.structure is None or None not in gradients:
+            return gradients
+        # As in torch, operands that the results do not change with have gradients of zeros.
+        return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
 
     def _narrowed(self, cotangents: list[Any], saved: list[Any]) -> tuple[Derivative, list[Any]] | None:
         """The derivative for just the cotangents that came back, if what was saved is enough for it."""
         full = self.plan.derivative
-        assert full is not None
+        assert isinstance(full, Derivative)
         narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents), self.plan.sizes)
         if narrow is None or narrow.given != full.given:
             return None
@@ -381,6 +402,35 @@ class OperatorEntry(Entry):
     def release(self) -> None:
         if self.saved:
             self.saved = None
+
+
+class ConstantEntry(Entry):
+    """The tape entry of an operator whose results do not change with its operands."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
+        super().__init__([edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w], [r.meta for r in results[: plan.count]])
+        self.plan = plan
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return entry_name(self.plan.run.function.name)
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        return [new_zeros(meta) for meta in wanted_metas(self.plan)]
+
+
+def wanted_metas(plan: CallPlan) -> list[TensorMeta]:
+    """The metadata of the operands that gradients are wanted for."""
+    return [m for m, w in zip(plan.metas, plan.wanted, strict=True) if w]
+
+
+def entry_name(function: str) -> str:
+    """torch's name for the entry of a function: ``exp`` gives ``ExpBackward0``."""
+    words = function.split("_backward")
+    stem = "".join(w[:1].upper() + w[1:] for w in words[0].split("_"))
+    return stem + "Backward0" * len(words) if len(words) > 1 else stem + "Backward0"
 
 
 def edge_of(tensor: TensorBase) -> tuple[Any, int] | None:
@@ -513,9 +563,11 @@ class ViewWriteEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        rest: Any = gradient.clone()  # type: ignore[union-attr]
-        for_value = apply_steps(gradient, self.view.steps).clone() if self.edges[1] is not None else None
-        apply_steps(rest, self.view.steps).zero_()
+        # Row-major, because the steps may need memory without gaps.
+        rest: Any = gradient.clone_contiguous()  # type: ignore[union-attr]
+        shown = apply_steps(rest, self.view.steps)
+        for_value = shown.clone() if self.edges[1] is not None else None
+        shown.zero_()
         return rest, for_value
 
 
