@@ -28,15 +28,30 @@ _LEVELS = {
 
 
 class _Counters(Counter[str]):
-    """Named counts that any module may raise; a name nobody raised counts zero."""
+    """Named counts that any module may raise; a name nobody raised counts zero. Some are kept elsewhere and read from there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watched: dict[str, Callable[[], int]] = {}
+        self._before: dict[str, int] = {}
+
+    def watch(self, name: str, read: Callable[[], int]) -> None:
+        """Let ``read()`` say how often ``name`` was counted since the process began."""
+        self._watched[name] = read
+        self._before[name] = read()
+
+    def __missing__(self, name: str) -> int:
+        read = self._watched.get(name)
+        return 0 if read is None else read() - self._before[name]
 
     def snapshot(self) -> dict[str, int]:
         """A copy of the counts as they are now."""
-        return dict(self)
+        return {**self, **{name: self[name] for name in self._watched}}
 
     def reset(self) -> None:
         """Forget all counts."""
         self.clear()
+        self._before = {name: read() for name, read in self._watched.items()}
 
 
 counters = _Counters()

@@ -157,7 +157,9 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
 def report_error(name: str, error: KernelError) -> Exception:
     """The exception for what a kernel of operator ``name`` reported."""
     if error.kind == 1:
-        return IndexError(f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})")
+        return IndexError(
+            f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})"
+        )
     return RuntimeError(f"{name}: internal error: a kernel left its buffers ({error})")
 
 
@@ -178,9 +180,21 @@ class OperatorPrograms:
         """The trace that holds for these operands (made now if there is none), with the values of its symbols."""
         seen = [_seen(m, folding) for m in metas]
         concrete = operator.kind in ("view", "reshape") and "sizes" in operator.roles
-        classes = tuple((m.dtype, shape if concrete else tuple(min(n, 2) for n in shape)) for m, (shape, _) in zip(metas, seen, strict=True))
+        classes = tuple(
+            (m.dtype, shape if concrete else tuple(min(n, 2) for n in shape)) for m, (shape, _) in zip(metas, seen, strict=True)
+        )
         size_classes = tuple(sizes) if concrete else tuple(min(n, 2) if n >= 0 else n for n in sizes)
-        key = (operator, template, tuple(map(type, template)), classes, tuple(weak), tuple(numbers), size_classes, folding is not None, cast_to)
+        key = (
+            operator,
+            template,
+            tuple(map(type, template)),
+            classes,
+            tuple(weak),
+            tuple(numbers),
+            size_classes,
+            folding is not None,
+            cast_to,
+        )
         shapes = [shape for shape, _ in seen]
         variants = self._variants.setdefault(key, [])
         for traced in variants:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.tensor import Tensor
+from flambeau.tensor import Tensor, native
 from flambeau.tensor.creation import empty
 
 __all__ = ["Buffer", "Parameter"]
@@ -53,3 +53,7 @@ class Buffer(Tensor):
         out = Tensor._make_subclass(cls, source, source.requires_grad)
         out.persistent = persistent
         return out
+
+
+native.accept(Parameter)
+native.accept(Buffer)

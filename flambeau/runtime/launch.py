@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from flambeau.runtime import thread_pool
 from flambeau.runtime.allocator import out_of_memory
 
-__all__ = ["INDEX_OUT_OF_RANGE", "KernelError", "TaskArray", "run_tasks"]
+__all__ = ["INDEX_OUT_OF_RANGE", "KernelError", "TaskArray", "report", "run_tasks"]
 
 INDEX_OUT_OF_RANGE = 1
 
@@ -92,6 +92,18 @@ class TaskArray:
             at = tasks_start + _TASK_WORDS * number
             slots[at:at + _TASK_WORDS] = array("q", [function, self.address + 8 * start, chunks, wave, 0])
 
+    @property
+    def error_address(self) -> int:
+        """Where the error record of the sealed array is."""
+        return self.address + 8 * _ERROR
+
+    def single_call(self) -> tuple[int, int] | None:
+        """The function and the address of its arguments when the sealed array is one call of one chunk without scratch, else None."""
+        if len(self._tasks) != 1 or self._tasks[0][2] != 1 or self.slots[_SCRATCH]:
+            return None
+        function, start, _, _ = self._tasks[0]
+        return function, self.address + 8 * start
+
     def set_slot(self, index: int, value: int) -> None:
         """Set one argument; `index` is what `add` returned plus the number of the slot."""
         self.slots[index] = value
@@ -137,10 +149,11 @@ def run_tasks(tasks: TaskArray, release_gil: bool = False) -> None:
     address = tasks.address or tasks.seal()
     status = native.run_program_released(address) if release_gil else native.run_program_held(address)
     if status:
-        _report(tasks, status)
+        report(tasks, status)
 
 
-def _report(tasks: TaskArray, status: int) -> None:
+def report(tasks: TaskArray, status: int) -> None:
+    """Raise or warn for a status other than 0 that a run ended with."""
     if status & 2:
         thread_pool.report_missing_threads()
     if status & 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
+from flambeau.runtime.native import library
+from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
@@ -246,7 +248,9 @@ def run_call(call: Call) -> Any:
     plan = plan_call(call, wanted_of(call.tensors))
     if operator.kind == "view" and plan.run.views is None:
         raise RuntimeError(
-            f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size {list(call.tensors[0].meta.shape)} and stride "
+            f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size "
+            f"{list(call.tensors[0].meta.shape)} and stride "
+            ""
             f"{list(call.tensors[0].meta.strides)} (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
     if operator.kind == "reshape" and plan.run.views is None:
@@ -488,7 +492,7 @@ def run_into(call: Call, target: Any) -> Any:
     """``call_into`` now."""
     operator = call.operator
     check_in_place(operator.name, target)
-    _check_single_memory(operator.name, target)
+    check_single_memory(operator.name, target)
     position = next((i for i, t in enumerate(call.tensors) if t is target), None)
     if operator.kind != "pointwise" or position is None:
         result = run_call(call)
@@ -519,7 +523,8 @@ def check_target(name: str, result: Any, target: Any) -> None:
         raise RuntimeError(f"{name}: result type {result.meta.dtype} can't be cast to the desired output type {target.meta.dtype}")
 
 
-def _check_single_memory(name: str, target: Any) -> None:
+def check_single_memory(name: str, target: Any) -> None:
+    """torch's error for writing into an expanded tensor."""
     if any(stride == 0 and size > 1 for size, stride in zip(target.meta.shape, target.meta.strides, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
@@ -613,6 +618,10 @@ def new_zeros(meta: TensorMeta) -> Any:
     ctypes.memset(memory.address, 0, meta.nbytes)
     return new_tensor(memory, memory.address, meta)
 
+
+if not TYPE_CHECKING and (_native := library.load()) is not None:
+    _native.hold("into_python", call_into)
+    call_into = _native.function("operator_into", METH_FASTCALL)
 
 __all__ = ["Call", "CallPlan", "Operand", "OperatorEntry", "backward_call", "dispatch", "execute", "record", "take_apart"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.ops.declare import default_float
-from flambeau.tensor import dispatch
+from flambeau.tensor import dispatch, native
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
 from flambeau.tensor.methods_index import IndexMethods
@@ -56,3 +56,4 @@ class Tensor(
 
 
 dispatch.set_tensor_class(Tensor)
+native.install(Tensor)

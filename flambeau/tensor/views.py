@@ -13,6 +13,7 @@ from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
 from flambeau.ops.declare import Operator
 from flambeau.prims.indexing import strided_positions
+from flambeau.runtime.native.records import ViewFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,16 @@ class Step:
     output: int
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(ViewFields):
     """``base`` seen through ``steps``."""
 
+    __slots__ = ()
     base: Any
     steps: tuple[Step, ...]
+
+    def __init__(self, base: Any, steps: tuple[Step, ...]) -> None:
+        self.base = base
+        self.steps = steps
 
 
 def put(base: Node, view: Node, value: Node) -> Node:
@@ -63,7 +68,8 @@ def _put_step(source: Node, view: Node, value: Node) -> Node:
             spread = p.expand(p.reshape(value, shape=(*value.shape, 1)), shape=source.shape)
             return p.where(p.eq(rows, columns), spread, source)
     raise RuntimeError(
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor "
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+        "clone() the tensor "
         "before performing the operation."
     )
 

@@ -104,7 +104,7 @@ def _only_native(name: str) -> Callable[..., Any]:
 
 
 stack = _only_native("stack")
-"""``stack(n)``: the address of n words that live until the function returns; n is a constant."""
+"""``stack(n)``: the address of n words that live until the function returns."""
 
 call = _only_native("call")
 """``call(f, a, ...)``: call the function at address f with words."""

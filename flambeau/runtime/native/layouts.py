@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Bin", "Object", "Shared", "Storage", "Tensor", "shared"]
+__all__ = ["Arguments", "Bin", "Binary", "Object", "Output", "Patch", "Plan", "Scalar", "Shared", "Signature", "Storage", "Tensor", "View",
+           "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -47,11 +48,113 @@ class Tensor(Struct):
     weakrefs: Word
 
 
+class View(Struct):
+    """`tensor.views.View`."""
+
+    references: Word
+    type: Word
+    base: Word
+    steps: Word
+
+
 class Bin(Struct):
     """Released blocks of one size; each holds the address of the next in its first word."""
 
     first: Words
     size: Word
+
+
+class Signature(Struct):
+    """An operator's parameters. ``roles`` are those of `keys`; ``defaults`` holds objects, 0 where there is none."""
+
+    operator: Word
+    parameters: Word
+    positional: Word
+    names: Words
+    roles: Words
+    defaults: Words
+
+
+class Arguments(Struct):
+    """A call being taken apart: its key so far, and the tensors and numbers that it does not hold."""
+
+    hash: Word
+    words: Word
+    key: Words
+    tensor_count: Word
+    tensors: Words
+    number_count: Word
+    numbers: Words
+    marked: Word  # whether any tensor takes part in autograd
+
+
+class Output(Struct):
+    """A result to make: of ``meta`` with ``nbytes`` of new memory, or (target >= 0) operand ``target`` written into; of a view
+    the operand it shows and how many bytes into it. ``steps`` says how a view was made.
+    """
+
+    meta: Word
+    nbytes: Word
+    target: Word
+    offset: Word
+    steps: Word
+
+
+class Patch(Struct):
+    """Argument ``slot`` of a kernel is the address of operand or (counted on) output ``source`` plus ``offset``."""
+
+    source: Word
+    slot: Words
+    offset: Word
+
+
+class Scalar(Struct):
+    """Argument ``slot`` of a kernel is a number as an integer, a float or a double (``kind`` 0, 1, 2)."""
+
+    number: Word
+    slot: Words
+    kind: Word
+
+
+class Plan(Struct):
+    """What a call with this key does. ``owner`` is the Python object that keeps all of it alive.
+
+    ``kind`` is one of `launch`. A single kernel call of one chunk has ``function`` and ``arguments``, anything else ``program``.
+    """
+
+    hash: Word
+    operator: Word
+    words: Word
+    key: Words
+    kind: Word
+    owner: Word
+    inputs: Word
+    made: Word
+    outputs: Array[Output]
+    patches: Array[Patch]
+    patch_count: Word
+    scalars: Array[Scalar]
+    scalar_count: Word
+    function: Word
+    arguments: Word
+    program: Word
+    error: Words
+    releases: Word
+    busy: Word
+    arena_bytes: Word
+    temporaries: Array[Patch]
+    temporary_count: Word
+    structure: Word
+    container: Word
+    returned: Word
+
+
+class Binary(Struct):
+    """A Python operator with two operands: the call it stands for, and the Python methods for everything unusual."""
+
+    signature: Signature
+    forward: Word
+    reflected: Word
 
 
 class Shared(Struct):
@@ -68,6 +171,44 @@ class Shared(Struct):
     storage_type: Word
     storage_keywords: Words
     tensor_type: Word
+    tensor_fields: Word
+    view_type: Word
+    # -- modes of thread `mode_thread`
+    mode_thread: Word
+    mode: Word
+    refresh_mode: Word
+    # -- calls
+    enabled: Word
+    calls: Word
+    accepted: Words
+    accepted_count: Word
+    constants: Words
+    constant_count: Word
+    float_type: Word
+    int_type: Word
+    bool_type: Word
+    str_type: Word
+    tuple_type: Word
+    list_type: Word
+    dict_type: Word
+    size_type: Word
+    signatures: Words
+    signature_mask: Word
+    plans: Words
+    plan_mask: Word
+    call_python: Word
+    missed: Word
+    into_python: Word
+    into_missed: Word
+    failed: Word
+    run_program: Word
+    not_implemented: Word
+    add: Binary
+    subtract: Binary
+    multiply: Binary
+    divide: Binary
+    matrix_multiply: Binary
+    negate: Binary
 
 
 shared: Shared = Global("flambeau_shared", Shared)  # type: ignore[assignment]

@@ -10,13 +10,13 @@ from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import heap_types, layouts, memory, tensors
+from flambeau.runtime.native import calls, heap_types, keys, launch, layouts, memory, tensors
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
 __all__ = ["Library", "load", "set_loader"]
 
-_MODULES = (memory, tensors)
+_MODULES = (memory, tensors, keys, launch, calls)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
@@ -62,17 +62,16 @@ class Library:
         self.symbols = symbols
         self._base = symbols["flambeau_shared"]
         self._kept: dict[str, Any] = {}
+        heap_types.keep(self._kept)
         self.hold("none", None)
         self._make_storage()
         self.allocate: Callable[[int], int] = self.function("allocator_allocate", heap_types.METH_ONE)
         self.release: Callable[[int, int], None] = self.function("allocator_release", heap_types.METH_FASTCALL)
         self.pop_block: Callable[[int], int] = self.function("allocator_pop", heap_types.METH_ONE)
         self.push_block: Callable[[int, int], None] = self.function("allocator_push", heap_types.METH_FASTCALL)
-        self.tensor_fields = heap_types.make_type(HeapType(
-            "flambeau.runtime.native.records.TensorFields", layouts.Tensor, self.slots("tensor", "traverse", "clear", "dealloc"),
-            required=("memory", "meta"), optional=("entry", "view_of", "hooks", "_grad"), numbers=("address", "output", "seen_version"),
-            flags=("_requires_grad", "retains"), instance_dict=True,
-        ))  # fmt: skip
+        self._make_tensors()
+        self.set_modes: Callable[[int], None] = self.function("set_modes", heap_types.METH_ONE)
+        self.change_mode: Callable[[int, bool], None] = self.function("change_mode", heap_types.METH_FASTCALL)
 
     def _make_storage(self) -> None:
         self.storage = heap_types.make_type(HeapType(
@@ -84,6 +83,20 @@ class Library:
         table = array("q", [*map(ctypes.addressof, names), 0])
         self._kept["names"] = names, table
         self.set("storage_keywords", table.buffer_info()[0])
+
+    def _make_tensors(self) -> None:
+        numbers = {f"nb_{name}": self.symbols[f"number_{name}"] for name in
+                   ("add", "subtract", "multiply", "true_divide", "matrix_multiply", "negative")}  # fmt: skip
+        self.tensor_fields = heap_types.make_type(HeapType(
+            "flambeau.runtime.native.records.TensorFields", layouts.Tensor, self.slots("tensor", "traverse", "clear", "dealloc") | numbers,
+            required=("memory", "meta"), optional=("entry", "view_of", "hooks", "_grad"), numbers=("address", "output", "seen_version"),
+            flags=("_requires_grad", "retains"), instance_dict=True,
+        ))  # fmt: skip
+        self.hold("tensor_fields", self.tensor_fields)
+        self.view_fields = heap_types.make_type(HeapType(
+            "flambeau.runtime.native.records.ViewFields", layouts.View, self.slots("view", "traverse", "clear", "dealloc"),
+            required=("base", "steps"),
+        ))  # fmt: skip
 
     def slots(self, stem: str, *names: str) -> dict[str, int]:
         """The slots of a type whose functions are called ``stem_name``."""
@@ -117,6 +130,11 @@ class Library:
         """Set a word of the shared state to an object, which is kept alive."""
         self._kept[field] = value
         self.set(field, id(value))
+
+    def hold_block(self, field: str, block: Any) -> None:
+        """Set a word of the shared state to the address of a block of words, which is kept alive."""
+        self._kept[field] = block
+        self.set(field, block.address)
 
     def function(self, name: str, flags: int) -> Any:
         """A builtin function by its symbol."""

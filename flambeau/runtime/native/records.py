@@ -1,4 +1,4 @@
-"""The fields of tensors: a native type when native code is on, else the same in Python."""
+"""The fields of tensors and views: native types when native code is on, else the same in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flambeau.runtime.native import library
 
-__all__ = ["TensorFields"]
+__all__ = ["TensorFields", "ViewFields"]
 
 
 class TensorFields:
@@ -16,6 +16,13 @@ class TensorFields:
                  "retains", "seen_version", "view_of")  # fmt: skip
 
 
+class ViewFields:
+    """What `tensor.views.View` is made of."""
+
+    __slots__ = ("base", "steps")
+
+
 _native = library.load()
 if not TYPE_CHECKING and _native is not None:
     TensorFields = _native.tensor_fields
+    ViewFields = _native.view_fields

@@ -11,7 +11,7 @@ from flambeau.runtime.native.c_api import (
     PyType_GenericAlloc,
 )
 from flambeau.runtime.native.language import Word, native
-from flambeau.runtime.native.layouts import Storage, Tensor, shared
+from flambeau.runtime.native.layouts import Storage, Tensor, View, shared
 from flambeau.runtime.native.memory import visit_four
 
 
@@ -66,6 +66,30 @@ def tensor_dealloc(self: Tensor) -> None:
     tensor_clear(self)
     Py_DecRef(self.memory)
     Py_DecRef(self.meta)
+    kind = self.type
+    PyObject_GC_Del(self)
+    Py_DecRef(kind)
+
+
+# -- View ---------------------------------------------------------------------------------------------------
+@native
+def view_traverse(self: View, visit: Word, argument: Word) -> Word:
+    return visit_four(visit, argument, self.type, self.base, self.steps, 0)
+
+
+@native
+def view_clear(self: View) -> Word:
+    base = self.base
+    self.base = 0
+    Py_DecRef(base)
+    return 0
+
+
+@native
+def view_dealloc(self: View) -> None:
+    PyObject_GC_UnTrack(self)
+    Py_DecRef(self.base)
+    Py_DecRef(self.steps)
     kind = self.type
     PyObject_GC_Del(self)
     Py_DecRef(kind)

@@ -455,9 +455,12 @@ class _Function:
     def built_in(self, node: ast.Call, target: Any) -> _Value:
         arguments = node.args
         if target is language.stack:
-            (words,) = arguments
+            words = self.expression(arguments[0]).text
             name = f"%{self.fresh('stack')}"
-            self.allocas.append(f"  {name} = alloca [{self.constant(words)} x i64], align 16")
+            if words.isdigit():
+                self.allocas.append(f"  {name} = alloca [{words} x i64], align 16")
+            else:
+                self.line(f"{name} = alloca i64, i64 {words}, align 16")
             return self.define(f"ptrtoint ptr {name} to i64", _WORDS)
         if target is language.text:
             return _Value(f"ptrtoint (ptr @{self.module.text(ast.literal_eval(arguments[0]))} to i64)")
@@ -476,9 +479,3 @@ class _Function:
             single = self.define(f"fptrunc double {values[0].text} to float")
             return self.define(f"zext i32 {self.define(f'bitcast float {single.text} to i32').text} to i64")
         self.fail(node, f"{ast.unparse(node.func)} is not known to native code")
-
-    def constant(self, node: ast.expr) -> int:
-        value = self.expression(node).text
-        if not value.isdigit():
-            self.fail(node, "needs a constant")
-        return int(value)

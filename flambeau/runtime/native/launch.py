@@ -1,0 +1,287 @@
+"""Runs plans: makes the outputs, fills in the kernels' arguments, runs, and wraps the results."""
+
+from __future__ import annotations
+
+from flambeau.runtime.native.c_api import (
+    Py_DecRef,
+    Py_IncRef,
+    PyErr_Clear,
+    PyErr_Occurred,
+    PyEval_RestoreThread,
+    PyEval_SaveThread,
+    PyFloat_AsDouble,
+    PyList_New,
+    PyList_SetItem,
+    PyLong_AsDouble,
+    PyLong_FromLongLong,
+    PyObject_CallFunctionObjArgs,
+    PyObject_Vectorcall,
+    PySequence_Concat,
+    PyTuple_New,
+    PyTuple_SetItem,
+    PyType_GenericAlloc,
+)
+from flambeau.runtime.native.keys import MAX_NUMBERS, int_of
+from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, native, stack
+from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Tensor, View, shared
+from flambeau.runtime.native.memory import FAILED, allocate, release, storage_new
+from flambeau.runtime.native.tensors import tensor_new
+
+# Kinds of plans: left to Python, kernels to run, results that share operands' memory, written into operands.
+PYTHON, RUN, VIEWS, WRITE = 0, 1, 2, 3
+# Containers of results: one alone, a tuple, a list, or an object (a named tuple's class) called with them.
+SINGLE, TUPLE, LIST, CLASS = 0, 1, 2, 3
+AS_INT, AS_FLOAT, AS_DOUBLE = 0, 1, 2
+# What stands in for a result that has to come from Python.
+UNUSUAL, MISSED = 1, 2
+MAX_SCALARS = 16
+MAX_OUTPUTS = 32
+ERROR_IN_KERNEL = 4
+ALL_EXPONENT = 0x7F800000
+ALL_EXPONENT_DOUBLE = 0x7FF0000000000000
+
+
+@native
+def scalar_bits(number: Object, kind: Word, result: Words) -> Word:
+    """Put a number in the form that a kernel takes at ``result``; 0 when only Python knows how."""
+    if kind == AS_INT:
+        if number.type == shared.float_type:
+            return 0
+        return int_of(number, result)
+    if number.type == shared.float_type:
+        value = PyFloat_AsDouble(number)
+    else:
+        value = PyLong_AsDouble(number)
+        if PyErr_Occurred():
+            PyErr_Clear()
+            return 0
+    if kind == AS_DOUBLE:
+        result[0] = bits_of_double(value)
+        return 1
+    bits = bits_of_float(value)
+    result[0] = bits
+    # A double that no float holds is an error that Python words.
+    finite = (bits & ALL_EXPONENT) != ALL_EXPONENT
+    if finite or (bits_of_double(value) & ALL_EXPONENT_DOUBLE) == ALL_EXPONENT_DOUBLE:
+        return 1
+    return 0
+
+
+@native
+def drop(objects: Words, count: Word) -> None:
+    """Let go of new objects."""
+    for i in range(count):
+        Py_DecRef(objects[i])
+
+
+@native
+def make_outputs(plan: Plan, tensors: Words, made: Words) -> Word:
+    """Put the plan's outputs at ``made``, each a reference; FAILED with an error set."""
+    outputs: Array[Output] = plan.outputs
+    for k in range(plan.made):
+        output: Output = outputs[k]
+        if output.target >= 0:
+            made[k] = tensors[output.target]
+            Py_IncRef(made[k])
+        else:
+            memory = storage_new(output.nbytes)
+            tensor = Tensor.at(0)
+            if memory:
+                tensor = tensor_new(memory, memory.address, output.meta)
+            if not tensor:
+                drop(made, k)
+                return FAILED
+            made[k] = tensor
+    return 0
+
+
+@native
+def fill_patches(patches: Array[Patch], count: Word, inputs: Word, tensors: Words, made: Words) -> None:
+    for i in range(count):
+        patch: Patch = patches[i]
+        source = patch.source
+        tensor = Tensor.at(0)
+        if source < inputs:
+            tensor = Tensor.at(tensors[source])
+        else:
+            tensor = Tensor.at(made[source - inputs])
+        patch.slot[0] = tensor.address + patch.offset
+
+
+@native
+def run_kernels(plan: Plan) -> Word:
+    """Run the plan's kernels with the arguments that are in place; the status of `thread_pool`'s ``pool_run_program``."""
+    status = 0
+    if plan.function:
+        call(plan.function, plan.arguments, 0, 0)
+        if plan.error[0]:
+            status = ERROR_IN_KERNEL
+    elif plan.releases:
+        plan.busy = 1
+        thread = PyEval_SaveThread()
+        status = call(shared.run_program, plan.program)
+        PyEval_RestoreThread(thread)
+        plan.busy = 0
+    else:
+        status = call(shared.run_program, plan.program)
+    return status
+
+
+@native
+def launch(plan: Plan, tensors: Words, numbers: Words, made: Words) -> Word:
+    """Make the outputs and run. 0, FAILED with an error set, or UNUSUAL with nothing done."""
+    bits = stack(MAX_SCALARS)
+    scalars: Array[Scalar] = plan.scalars
+    for i in range(plan.scalar_count):
+        if not scalar_bits(Object.at(numbers[scalars[i].number]), scalars[i].kind, bits + 8 * i):
+            return UNUSUAL
+    if make_outputs(plan, tensors, made) == FAILED:
+        return FAILED
+    arena = 0
+    if plan.arena_bytes:
+        arena = allocate(plan.arena_bytes)
+        if arena == FAILED:
+            drop(made, plan.made)
+            return FAILED
+    # From here to the run nothing else may use the plan: no Python code runs, and another thread may only be inside with the GIL released.
+    if plan.busy:
+        drop(made, plan.made)
+        if arena:
+            release(arena, plan.arena_bytes)
+        return UNUSUAL
+    fill_patches(plan.patches, plan.patch_count, plan.inputs, tensors, made)
+    for j in range(plan.scalar_count):
+        scalars[j].slot[0] = bits[j]
+    temporaries: Array[Patch] = plan.temporaries
+    for k in range(plan.temporary_count):
+        temporaries[k].slot[0] = arena + temporaries[k].offset
+    status = run_kernels(plan)
+    if arena:
+        release(arena, plan.arena_bytes)
+    if status:
+        return report(plan, status, made)
+    return 0
+
+
+@native
+def report(plan: Plan, status: Word, made: Words) -> Word:
+    """Let Python tell about a status that is not 0: FAILED when it raises."""
+    number = PyLong_FromLongLong(status)
+    told = 0
+    if number:
+        told = PyObject_CallFunctionObjArgs(shared.failed, plan.owner, number, 0)
+    Py_DecRef(number)
+    Py_DecRef(told)
+    if told:
+        return 0
+    drop(made, plan.made)
+    return FAILED
+
+
+@native
+def make_views(plan: Plan, tensors: Words, made: Words) -> Word:
+    """Put the plan's views at ``made``; FAILED with an error set."""
+    outputs: Array[Output] = plan.outputs
+    for k in range(plan.made):
+        output: Output = outputs[k]
+        source = Tensor.at(tensors[output.target])
+        Py_IncRef(source.memory)
+        view = tensor_new(source.memory, source.address + output.offset, output.meta)
+        if view and mark_view(view, Tensor.at(tensors[0]), output.steps) == FAILED:
+            Py_DecRef(view)
+            view = Tensor.at(0)
+        if not view:
+            drop(made, k)
+            return FAILED
+        made[k] = view
+    return 0
+
+
+@native
+def mark_view(view: Tensor, source: Tensor, steps: Word) -> Word:
+    """Say what a new tensor is a view of: ``source`` seen through ``steps``, which follow those of ``source``."""
+    made: View = PyType_GenericAlloc(shared.view_type, 0)
+    if not made:
+        return FAILED
+    before: View = source.view_of
+    if not before or before == shared.none:
+        Py_IncRef(source)
+        made.base = source
+        Py_IncRef(steps)
+        made.steps = steps
+    else:
+        Py_IncRef(before.base)
+        made.base = before.base
+        made.steps = PySequence_Concat(before.steps, steps)
+    view.view_of = made
+    view.seen_version = view.memory.version
+    if not made.steps:
+        return FAILED
+    return 0
+
+
+@native
+def collect(plan: Plan, made: Words) -> Word:
+    """The result of a call from its outputs, whose references it takes; 0 with an error set."""
+    count = plan.made
+    kind = plan.structure
+    result = 0
+    if kind == SINGLE:
+        result = made[0]
+        drop(made + 8, count - 1)
+        return result
+    drop(made + 8 * plan.returned, count - plan.returned)
+    count = plan.returned
+    if kind == CLASS:
+        result = PyObject_Vectorcall(plan.container, made, count, 0)
+        drop(made, count)
+        return result
+    if kind == TUPLE:
+        result = PyTuple_New(count)
+    else:
+        result = PyList_New(count)
+    if not result:
+        drop(made, count)
+        return 0
+    for i in range(count):
+        if kind == TUPLE:
+            PyTuple_SetItem(result, i, made[i])
+        else:
+            PyList_SetItem(result, i, made[i])
+    return result
+
+
+@native
+def perform(plan: Plan, tensors: Words, numbers: Words) -> Word:
+    """The result of a call by its plan; 0 with an error set, or UNUSUAL with nothing done."""
+    kind = plan.kind
+    if kind == PYTHON:
+        return UNUSUAL
+    made = stack(MAX_OUTPUTS)
+    owner = plan.owner
+    Py_IncRef(owner)
+    status = 0
+    if kind == VIEWS:
+        status = make_views(plan, tensors, made)
+    else:
+        status = launch(plan, tensors, numbers, made)
+    result = 0
+    if status == 0:
+        if kind == WRITE:
+            bump_versions(plan, made)
+        shared.calls += 1
+        result = collect(plan, made)
+    elif status == UNUSUAL:
+        result = UNUSUAL
+    Py_DecRef(owner)
+    return result
+
+
+@native
+def bump_versions(plan: Plan, made: Words) -> None:
+    """Count the change of every operand that was written into."""
+    outputs: Array[Output] = plan.outputs
+    for k in range(plan.made):
+        if outputs[k].target >= 0:
+            memory = Tensor.at(made[k]).memory
+            memory.version += 1

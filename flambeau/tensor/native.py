@@ -1,0 +1,351 @@
+"""Native dispatch: tells native code about operators and types, and turns the plans of calls into its form.
+
+Native code (`runtime.native`) knows only keys and plans. A call whose key it has not seen comes to `_missed`, which runs it as
+`dispatch` does and leaves a plan for the next time; what it calls unusual goes the whole way through Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flambeau.compilation.program import BoundProgram
+from flambeau.core import context as modes
+from flambeau.core.context import context
+from flambeau.core.device import Device
+from flambeau.core.dtypes import dtype
+from flambeau.core.events import counters
+from flambeau.core.shape import Size
+from flambeau.interp.eager import report_error
+from flambeau.ops.declare import ALL, Operator
+from flambeau.runtime import launch as tasks_of
+from flambeau.runtime import thread_pool
+from flambeau.runtime.generator import default_generator
+from flambeau.runtime.launch import KernelError, TaskArray
+from flambeau.runtime.native import heap_types, keys, launch, layouts, library
+from flambeau.runtime.native.language import Struct
+from flambeau.runtime.native.library import Library
+from flambeau.tensor import dispatch
+from flambeau.tensor.dispatch import Call, CallPlan, plan_call, run_call, run_into, take_apart, wanted_of
+from flambeau.tensor.views import Step, View
+
+# Plans kept; past this all are dropped, so that a program with ever new shapes does not fill memory.
+_LIMIT = 1 << 14
+_WORD = (1 << 64) - 1
+_OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "true_divide", "matrix_multiply": "matmul"}
+_METHODS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matrix_multiply": "matmul"}
+
+
+class Block:
+    """Words in memory that native code reads, with what they point to kept alive."""
+
+    __slots__ = ("address", "kept", "words")
+
+    def __init__(self, words: Sequence[int], *kept: Any) -> None:
+        self.words = array("q", words or [0])
+        self.kept = kept
+        self.address = self.words.buffer_info()[0]
+
+
+def pack(struct: type[Struct], values: Mapping[str, int]) -> list[int]:
+    """The words of a struct; fields that are not named are 0."""
+    words = [0] * (struct.size // 8)
+    for name, value in values.items():
+        words[struct.offset(name) // 8] = _signed(value)
+    return words
+
+
+def _signed(value: int) -> int:
+    return value if value < 1 << 63 else value - (1 << 64)
+
+
+class _Plans:
+    """The table of plans: open addressing, at most half full."""
+
+    def __init__(self, native: Library) -> None:
+        self.native = native
+        self.clear()
+
+    def clear(self) -> None:
+        self.found: list[_Plan] = []
+        self._resize(1024)
+
+    def _resize(self, size: int) -> None:
+        self.table = Block([0] * size)
+        self.mask = size - 1
+        for plan in self.found:
+            self._place(plan)
+        self.native.set("plan_mask", self.mask)
+        self.native.set("plans", self.table.address)
+
+    def _place(self, plan: _Plan) -> None:
+        at = (plan.hash >> 20) & self.mask
+        while self.table.words[at]:
+            at = (at + 1) & self.mask
+        self.table.words[at] = plan.block.address
+
+    def add(self, plan: _Plan) -> None:
+        if len(self.found) >= _LIMIT:
+            self.clear()
+        self.found.append(plan)
+        if 2 * len(self.found) > self.mask:
+            self._resize(2 * (self.mask + 1))
+        else:
+            self._place(plan)
+
+
+class _Plan:
+    """One plan in native form. ``call_plan`` is None where the call is left to Python."""
+
+    __slots__ = ("block", "call_plan", "hash", "kept", "name", "tasks")
+
+    def __init__(self, key: bytes, operator: Operator, call: Call, call_plan: CallPlan | None) -> None:
+        words = array("q", key)
+        self.name = operator.name
+        self.call_plan = call_plan
+        self.tasks: TaskArray | None = None
+        self.hash = _hash(id(operator), words)
+        fields = {"hash": self.hash, "operator": id(operator), "words": len(words), "owner": id(self)}
+        key_block = Block(words, operator, call.template, [t.meta for t in call.tensors])
+        fields["key"] = key_block.address
+        self.kept: list[Any] = [key_block]
+        if call_plan is not None:
+            self._fill(fields, call, call_plan)
+        self.block = Block(pack(layouts.Plan, fields))
+
+    def _keep(self, words: Sequence[int], *kept: Any) -> int:
+        block = Block(words, *kept)
+        self.kept.append(block)
+        return block.address
+
+    def _fill(self, fields: dict[str, int], call: Call, plan: CallPlan) -> None:
+        run = plan.run
+        container = _container(plan.structure)
+        assert container is not None
+        fields["structure"], kind, fields["returned"] = container
+        if kind is not None:
+            fields["container"] = id(kind)
+        fields["inputs"] = len(call.tensors)
+        fields["made"] = len(run.outputs)
+        if run.views is not None:
+            fields["kind"] = launch.VIEWS
+            outputs: list[int] = []
+            for output, (view, meta) in enumerate(zip(run.views, run.outputs, strict=True)):
+                steps = (Step(call.operator, call.template, tuple(call.sizes), output),)
+                self.kept.append((meta, steps))
+                outputs += pack(layouts.Output, {"meta": id(meta), "target": view.position, "offset": view.offset * meta.dtype.itemsize,
+                                                 "steps": id(steps)})  # fmt: skip
+            fields["outputs"] = self._keep(outputs)
+            return
+        into = run.into or (None,) * len(run.outputs)
+        fields["kind"] = launch.WRITE if any(t is not None for t in into) else launch.RUN
+        outputs = []
+        for meta, target in zip(run.outputs, into, strict=True):
+            outputs += pack(layouts.Output, {"meta": id(meta), "nbytes": meta.nbytes, "target": -1 if target is None else target})
+        fields["outputs"] = self._keep(outputs, run.outputs)
+        assert run.bound is not None
+        self._bind(fields, run.bound)
+
+    def _bind(self, fields: dict[str, int], bound: BoundProgram) -> None:
+        self.tasks = tasks = bound.tasks
+        self.kept.append(bound)
+        base = tasks.address
+        inputs = fields["inputs"]
+        patches: list[int] = []
+        for source, found in [*enumerate(bound.input_patches[:inputs]), *enumerate(bound.output_patches, inputs)]:
+            for patch in found:
+                patches += pack(layouts.Patch, {"source": source, "slot": base + 8 * patch.slot, "offset": patch.offset})
+        temporaries: list[int] = []
+        for slot, offset in bound.temporary_patches:
+            temporaries += pack(layouts.Patch, {"slot": base + 8 * slot, "offset": offset})
+        scalars: list[int] = []
+        for number, targets in enumerate(bound.scalar_slots):
+            for slot, kind in targets:
+                form = launch.AS_INT if not kind.is_floating_point else launch.AS_DOUBLE if kind.itemsize == 8 else launch.AS_FLOAT
+                scalars += pack(layouts.Scalar, {"number": number, "slot": base + 8 * slot, "kind": form})
+        for slot in bound.random_slots:
+            tasks.slots[slot] = default_generator.address
+        for field, count, words, struct in (
+            ("patches", "patch_count", patches, layouts.Patch), ("temporaries", "temporary_count", temporaries, layouts.Patch),
+            ("scalars", "scalar_count", scalars, layouts.Scalar),
+        ):  # fmt: skip
+            fields[field] = self._keep(words)
+            fields[count] = len(words) * 8 // struct.size
+        fields["arena_bytes"] = bound.arena_bytes
+        fields["releases"] = bound.release_gil
+        fields["program"] = base
+        fields["error"] = tasks.error_address
+        single = tasks.single_call()
+        if single is not None and not bound.release_gil:
+            fields["function"], fields["arguments"] = single
+
+
+def _hash(operator: int, words: Sequence[int]) -> int:
+    value = operator
+    for word in words:
+        value = ((value ^ (word & _WORD)) * (keys.MULTIPLIER & _WORD)) & _WORD
+        value ^= value >> 29
+    return value
+
+
+def _container(structure: Any) -> tuple[int, type[Any] | None, int] | None:
+    """How results are put together: form, class and count; None where only Python can."""
+    if structure == 0 and isinstance(structure, int):
+        return launch.SINGLE, None, 1
+    if isinstance(structure, (tuple, list)) and list(structure) == list(range(len(structure))):
+        if hasattr(structure, "_fields"):
+            return launch.CLASS, type(structure), len(structure)
+        if type(structure) in (tuple, list):
+            return launch.TUPLE if isinstance(structure, tuple) else launch.LIST, None, len(structure)
+    return None
+
+
+def _performable(call: Call, plan: CallPlan) -> bool:
+    """Whether native code can do all that a call with this plan asks for."""
+    run = plan.run
+    if plan.derivative is not None or _container(plan.structure) is None or len(run.outputs) > launch.MAX_OUTPUTS:
+        return False
+    if run.views is not None:
+        return True
+    if run.into and any(t is not None for t in run.into) and any(t._requires_grad for t in call.tensors):
+        return False
+    if call.operator.kind in ("view", "reshape") or run.bound is None:
+        return False
+    return sum(map(len, run.bound.scalar_slots)) <= launch.MAX_SCALARS
+
+
+class _Bridge:
+    """What native code calls in Python."""
+
+    def __init__(self, native: Library) -> None:
+        self.native = native
+        self.plans = _Plans(native)
+
+    def missed(self, key: bytes, operator: Operator, /, *args: Any, **kwargs: Any) -> Any:
+        """A call with a new key: as `dispatch`, leaving a plan."""
+        call = take_apart(operator, args, kwargs)
+        plan = plan_call(call, wanted_of(call.tensors))
+        self.plans.add(_Plan(key, operator, call, plan if _performable(call, plan) else None))
+        return run_call(call)
+
+    def into_missed(self, key: bytes, operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """As `missed`, for a result that is written into ``target``."""
+        call = take_apart(operator, args, kwargs)
+        position = next(i for i, t in enumerate(call.tensors) if t is target)
+        plan = None
+        if operator.kind == "pointwise":
+            dispatch.check_single_memory(operator.name, target)
+            found = plan_call(call, (), position, target.meta.dtype)
+            plan = found if _performable(call, found) else None
+        self.plans.add(_Plan(key, operator, call, plan))
+        return run_into(call, target)
+
+    def refresh_mode(self) -> None:
+        """Tell native code the modes of this thread."""
+        self.native.set_modes(context.bits())
+
+    @staticmethod
+    def failed(plan: _Plan, status: int) -> None:
+        """Raise or warn for a run that ended with a status."""
+        assert plan.tasks is not None
+        try:
+            tasks_of.report(plan.tasks, status)
+        except KernelError as error:
+            raise report_error(plan.name, error) from None
+
+
+def _signature(operator: Operator) -> Block | None:
+    """What native code knows of an operator's parameters; None when it cannot take its arguments apart."""
+    parameters = list(operator.signature.parameters.values())
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if len(parameters) > keys.MAX_PARAMETERS or any(p.kind not in plain for p in parameters):
+        return None
+    names = [sys.intern(name) for name in operator.names]
+    missing = object()
+    defaults = [operator.defaults.get(name, missing) for name in operator.names]
+    name_block = Block(list(map(id, names)), names)
+    role_block = Block([keys.ROLES.index(role) for role in operator.roles])
+    default_block = Block([0 if d is missing else id(d) for d in defaults], defaults)
+    positional = sum(1 for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    fields = {"operator": id(operator), "parameters": len(parameters), "positional": positional, "names": name_block.address,
+              "roles": role_block.address, "defaults": default_block.address}  # fmt: skip
+    return Block(pack(layouts.Signature, fields), operator, name_block, role_block, default_block)
+
+
+def _hold_signatures(native: Library) -> dict[str, Block]:
+    found = {name: block for name, operator in ALL.items() if (block := _signature(operator)) is not None}
+    size = 1 << (4 * len(found)).bit_length()
+    table = [0] * size
+    for block in found.values():
+        at = ((block.words[0] * keys.MULTIPLIER & _WORD) >> 40) & (size - 1)
+        while table[at]:
+            at = (at + 1) & (size - 1)
+        table[at] = block.address
+    native.hold_block("signatures", Block(table, found))
+    native.set("signature_mask", size - 1)
+    return found
+
+
+def _hold_types(native: Library, tensor_class: type[Any]) -> None:
+    native.hold("tensor_type", tensor_class)
+    native.hold("view_type", View)
+    for name, kind in (("float", float), ("int", int), ("bool", bool), ("str", str), ("tuple", tuple), ("list", list), ("dict", dict), ("size", Size)):
+        native.hold(f"{name}_type", kind)
+    constants = (dtype, Device)
+    native.hold_block("constants", Block(list(map(id, constants)), constants))
+    native.set("constant_count", len(constants))
+    native.hold("not_implemented", NotImplemented)
+
+
+def _take_over(native: Library, tensor_class: type[Any], signatures: Mapping[str, Block]) -> None:
+    """Put the native entries in the places of the Python ones, which stay behind them."""
+    native.hold("call_python", Operator.__call__)
+    Operator.__call__ = heap_types.make_method(  # type: ignore[method-assign]
+        Operator, "__call__", native.symbols["operator_call"], heap_types.METH_FASTCALL | heap_types.METH_KEYWORDS
+    )
+    for field, method in _METHODS.items():
+        forward, reflected = getattr(tensor_class, f"__{method}__"), getattr(tensor_class, f"__r{method}__")
+        block = Block([signatures[_OPERATORS[field]].address, id(forward), id(reflected)], forward, reflected)
+        native.hold_block(field, block)
+        setattr(tensor_class, f"__{method}__", getattr(native.tensor_fields, f"__{method}__"))
+        setattr(tensor_class, f"__r{method}__", getattr(native.tensor_fields, f"__r{method}__"))
+    negative = tensor_class.__neg__
+    native.hold_block("negate", Block([signatures["neg"].address, id(negative), 0], negative))
+    tensor_class.__neg__ = native.tensor_fields.__neg__
+
+
+_bridge: _Bridge | None = None
+
+
+def install(tensor_class: type[Any]) -> None:
+    """Called once by the Tensor class: let native code serve calls."""
+    global _bridge
+    native = library.load()
+    if native is None or not issubclass(tensor_class, native.tensor_fields):
+        return
+    _bridge = bridge = _Bridge(native)
+    _hold_types(native, tensor_class)
+    for name in ("missed", "into_missed", "refresh_mode", "failed"):
+        native.hold(name, getattr(bridge, name))
+    program = ctypes.cast(thread_pool.load().run_program_held, ctypes.c_void_p).value  # type: ignore[arg-type]
+    native.set("run_program", program or 0)
+    modes.set_publisher(native.change_mode)
+    _take_over(native, tensor_class, _hold_signatures(native))
+    counters.watch("native_calls", lambda: native.get("calls"))
+    native.set("enabled", 1)
+
+
+_accepted: list[type[Any]] = []
+
+
+def accept(tensor_class: type[Any]) -> None:
+    """Let native code treat instances of a subclass as it does plain tensors; for classes that change no operator."""
+    _accepted.append(tensor_class)
+    native = library.load()
+    if native is not None:
+        native.hold_block("accepted", Block(list(map(id, _accepted))))
+        native.set("accepted_count", len(_accepted))
