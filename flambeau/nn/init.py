@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from flambeau.ops import where
 from flambeau.tensor import Tensor
-from flambeau.tensor.creation import empty_like
+from flambeau.tensor.creation import empty_like, from_numpy
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = [
@@ -99,7 +101,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix, for a tensor of two dimensions."""
-    if tensor.ndimension() != 2:
+    if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
         tensor.zero_()
@@ -109,7 +111,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight (3 to 5 dimensions) that passes on its inputs, as far as there are channels."""
-    dimensions = tensor.ndimension()
+    dimensions = tensor.dim()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.size(0) % groups:
@@ -195,18 +197,23 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix times `gain`; the dimensions after the first count as one (Saxe et al., 2013).
-
-    Raises NotImplementedError: it needs a QR decomposition, which is not there yet.
-    """
-    if tensor.ndimension() < 2:
+    """A (semi-)orthogonal matrix times `gain`; the dimensions after the first count as one (Saxe et al., 2013)."""
+    if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    raise NotImplementedError("orthogonal_ is not implemented; use xavier_normal_, or copy_ a matrix made with numpy.linalg.qr.")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
+    with no_grad():
+        drawn = empty_like(tensor).reshape(rows, columns).normal_(generator=generator).numpy()
+        q, r = np.linalg.qr(drawn if rows >= columns else drawn.T)
+        # The signs of R's diagonal make the result uniform over all orthogonal matrices.
+        q = q * np.sign(np.diagonal(r))
+        return tensor.copy_(from_numpy(np.ascontiguousarray(q if rows >= columns else q.T)).reshape(tensor.shape)).mul_(gain)
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal with deviation `std`, and in each column a share `sparsity` of zeros (Martens, 2010)."""
-    if tensor.ndimension() != 2:
+    if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     raise NotImplementedError("sparse_ is not implemented; use normal_ and set elements to zero.")
 
