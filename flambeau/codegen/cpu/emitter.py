@@ -120,6 +120,10 @@ class Emitter:
             return self.const(0, kind)
         return Value("<" + ", ".join(f"{kind} {i * step}" for i in range(width)) + ">", kind, width)
 
+    def first_lanes(self, count: int, width: int) -> Value:
+        """The constant mask of the first ``count`` lanes."""
+        return Value("<" + ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width)) + ">", "i1", width)
+
     def extract(self, value: Value, lane: int) -> Value:
         out = self.fresh()
         self.emit(f"{out} = extractelement {value}, i32 {lane}")

@@ -23,6 +23,8 @@ Stretch = Callable[[Carried, Callable[[Carried], Carried]], Carried]
 
 # After so many steps of a float sum a new partial sum begins, so that rounding errors stay small in long sums.
 STRETCH = 256
+# Registers that a reduction whose order does not matter is spread over.
+MOST_COPIES = 4
 # Bytes of the longest row that is asked for ahead of its turn.
 LONGEST_PREFETCH = 1 << 18
 
@@ -164,9 +166,23 @@ class LoopEmitter:
 
     # -- one outer point (or one vector of them) ----------------------------------------------------------------
     def emit_point(self) -> None:
+        if self.plan.row_vectors:
+            self.emit_row()
+        else:
+            for phase in self.plan.phases:
+                self.emit_phase(phase)
+        self.emit_stores(self.plan.last_stores, needed([n for s in self.plan.last_stores for n in store_nodes(s)]))
+
+    def emit_row(self) -> None:
+        """All phases of a row that stays in registers: what one phase has computed is there in the next."""
+        x, count, axes = self.x, self.plan.row_vectors, self.nest.levels[-1].axes
+        rest = self.kernel.inner[0].size - (count - 1) * x.width
+        self.copies, x.masks = range(count), {} if rest == x.width else {count - 1: self.e.first_lanes(rest, x.width)}
+        axes[x.vector] = self.zero()
         for phase in self.plan.phases:
             self.emit_phase(phase)
-        self.emit_stores(self.plan.last_stores, needed([n for s in self.plan.last_stores for n in store_nodes(s)]))
+        del axes[x.vector]
+        self.copies, x.masks = (0,), {}
 
     def emit_stores(self, stores: Sequence[Store], order: list[Node]) -> None:
         copies = self.copies if self.in_lanes else (0,)
@@ -190,7 +206,7 @@ class LoopEmitter:
     def emit_phase(self, phase: Phase) -> None:
         """The loops of a phase; the results of its reductions are known afterwards."""
         fold = self.folds_lanes(phase)
-        copies = self.plan.phase_copies(phase) if fold else 1
+        copies = self.plan.row_vectors or (self.plan.phase_copies(phase) if fold else 1)
         running = [(node, copy, self.accumulator(node, fold, copies)) for node in phase.reductions for copy in self.result_copies(node)]
         carried = [value for _, _, accumulator in running for value in accumulator.start()]
         order = needed(phase.roots, set(phase.kept))
@@ -212,7 +228,10 @@ class LoopEmitter:
             return out
 
         ordered = any(partial_sums(node) > 1 for node in phase.reductions)
-        values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
+        if self.plan.row_vectors:
+            values = body(self.zero(), carried)
+        else:
+            values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
         for node, copy, accumulator in running:
             count = len(accumulator.start())
             self.x.preset(node, copy, accumulator.finish(values[:count], fold))
@@ -228,7 +247,7 @@ class LoopEmitter:
     def accumulator(self, node: Node, fold: bool, copies: int) -> Accumulator:
         width = self.x.width if fold or self.x.varies(node) else 1
         partials = partial_sums(node) // self.x.width
-        return Accumulator(self.e, node, width, (max(partials, 1) if partials else copies) if fold else 1)
+        return Accumulator(self.e, node, width, (max(partials, 1) if partials else min(copies, MOST_COPIES)) if fold else 1)
 
     def accumulate(self, accumulator: Accumulator, node: Node, copy: int, fold: bool, index: Value, values: Carried) -> Carried:
         read = self.x.lanes if accumulator.width > 1 else self.x.value
@@ -237,7 +256,7 @@ class LoopEmitter:
             return accumulator.step(values, 0, read(node.sources[0], copy), position, None)
         masks = self.x.masks
         ordered = partial_sums(node) > 1
-        if ordered and len(self.copies) % accumulator.count:
+        if ordered and len(self.copies) % accumulator.count and not self.plan.row_vectors:
             vector = self.e.binary("lshr", index, self.e.const(self.x.width.bit_length() - 1, "i64"))
             ordinal = self.e.binary("and", vector, self.e.const(accumulator.count - 1, "i64"))
             return accumulator.step_at(values, ordinal, read(node.sources[0], 0), masks.get(0))
@@ -275,6 +294,9 @@ class LoopEmitter:
     # -- what phases hand on --------------------------------------------------------------------------------------
     def evaluate_phase(self, phase: Phase, order: list[Node]) -> None:
         for copy in self.copies if self.in_lanes else (0,):
+            if self.plan.row_vectors:
+                self.x.evaluate(order, copy)
+                continue
             for node in phase.kept:
                 kept = self.x.memory.load_vector(self.scratch(node, phase, copy), node.dtype, self.x.masks.get(copy))
                 self.x.preset(node, copy, kept)

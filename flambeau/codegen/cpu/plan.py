@@ -18,6 +18,9 @@ _POINTWISE_BLOCK = 2048
 _TILED_BLOCK = 256
 # Vector instructions that an unrolled loop body may have.
 _BODY_BUDGET = 160
+# Vectors of a row that is worked on as a whole, and the instructions that this may take.
+_ROW_VECTORS = 16
+_ROW_BUDGET = 640
 
 
 class KernelPlan:
@@ -32,6 +35,7 @@ class KernelPlan:
         self.forms = IndexForms(kernel, self.order, self.free)
         self.width = self.choose_width(features)
         self.phases, self.last_stores = plan_phases(kernel, self.order, self.free)
+        self.row_vectors = self.choose_row_vectors()
         vector = kernel.vector if self.lanes_outside else None
         self.parallel = tuple(a for a in kernel.outer if a.parallel and a.name != vector)
         self.serial = tuple(a for a in kernel.outer if not a.parallel and a.name != vector)
@@ -72,6 +76,15 @@ class KernelPlan:
             return partials if cost * partials <= _BODY_BUDGET else 1
         return 4 if cost <= 10 else 2 if cost <= 32 else 1
 
+    def choose_row_vectors(self) -> int:
+        """How many vectors a row of fixed size has that stays in registers from phase to phase; 0 where there is no such row."""
+        inner = self.kernel.inner
+        if self.lanes_outside or not self.phases or len(inner) != 1 or not isinstance(inner[0].size, int) or self.width == 1:
+            return 0
+        vectors = -(-inner[0].size // self.width)
+        cost = costs.total(self.varying) + 4 * len(self.kernel.stores)
+        return vectors if 0 < vectors <= _ROW_VECTORS and vectors * cost <= _ROW_BUDGET else 0
+
     def choose_tiling(self) -> Tiling | None:
         if self.phases or not self.lanes_outside or not self.kernel.outer[-1].parallel:
             return None
@@ -111,7 +124,7 @@ class KernelPlan:
         offsets: dict[Node, Dim] = {}
         total: Dim = 0 if self.tiling is None else scratch_bytes(self.tiling, self.width)
         for phase in self.phases:
-            for node in phase.keeps:
+            for node in phase.keeps if not self.row_vectors else ():
                 offsets[node] = total
                 count = product(a.size for a in phase.axes)
                 if self.lanes_outside:
@@ -131,7 +144,7 @@ class KernelPlan:
 
     def choose_prefetches(self) -> dict[Phase, list[Node]]:
         """Loads of the first phase along a row that the second phase asks for ahead, for the next outer point."""
-        if len(self.phases) < 2 or self.lanes_outside or not self.parallel:
+        if len(self.phases) < 2 or self.lanes_outside or self.row_vectors or not self.parallel:
             return {}
         first, second = self.phases[:2]
         if first.axes != second.axes or first.axes[-1].name != self.kernel.vector:
