@@ -262,7 +262,7 @@ define internal void @run_alone(ptr %tasks, i64 %count, ptr %scratch) {
 entry:
   br label %next
 next:
-  %number = phi i64 [0, %entry], [%number.next, %chunk.head]
+  %number = phi i64 [0, %entry], [%number.next, %task.done]
   %more = icmp slt i64 %number, %count
   br i1 %more, label %task, label %leave
 task:
@@ -277,11 +277,14 @@ task:
 chunk.head:
   %chunk = phi i64 [0, %task], [%chunk.next, %chunk.body]
   %left = icmp slt i64 %chunk, %chunks
-  br i1 %left, label %chunk.body, label %next
+  br i1 %left, label %chunk.body, label %task.done
 chunk.body:
   call void %function(ptr %args, i64 %chunk, ptr %scratch)
   %chunk.next = add i64 %chunk, 1
   br label %chunk.head
+task.done:
+  %failed = call i1 @has_failed(ptr %at)
+  br i1 %failed, label %leave, label %next
 leave:
   ret void
 }
@@ -333,6 +336,25 @@ sleep:
   br label %doze
 leave:
   ret void
+}
+
+; Whether the error record that a task writes to (its argument 0, or null) is set: later waves, which may overwrite inputs, must not run.
+define internal i1 @has_failed(ptr %task) {
+entry:
+  %arguments.at = getelementptr %task, ptr %task, i64 0, i32 1
+  %arguments = load ptr, ptr %arguments.at
+  %bare = icmp eq ptr %arguments, null
+  br i1 %bare, label %fine, label %find
+find:
+  %record = load ptr, ptr %arguments
+  %none = icmp eq ptr %record, null
+  br i1 %none, label %fine, label %look
+look:
+  %state = load atomic i64, ptr %record acquire, align 8
+  %set = icmp ne i64 %state, 0
+  ret i1 %set
+fine:
+  ret i1 false
 }
 
 ; Result: 0, plus 1 when there was no memory for scratch (nothing ran), plus 2 when the system gave fewer threads than wanted.
@@ -409,10 +431,12 @@ wave.parallel:
 wave.done:
   %fewer = phi i64 [0, %wave.alone], [%started, %wave.parallel]
   %status.next = or i64 %status, %fewer
-  br label %wave
+  %failed = call i1 @has_failed(ptr %wave.task)
+  br i1 %failed, label %leave, label %wave
 leave:
+  %final = phi i64 [%status, %wave], [%status.next, %wave.done]
   store atomic i32 0, ptr @owner release, align 64
-  ret i64 %status
+  ret i64 %final
 }
 
 ; A program is { count, scratch bytes, tasks, error record of 6 }. Result: as pool_run, plus 4 when the error record is set.

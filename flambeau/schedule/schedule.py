@@ -190,9 +190,11 @@ class _Scheduler:
         uses = grouping.uses.get(target, [])
         if any(u.group is group and not _same_place(u, group, node) for u in uses):
             return False
-        if any(n.op.name == "take" for n in group.members):
-            return False
-        return all(grouping.add_order(u.group, group) for u in uses)
+        checking = checking_groups(grouping)
+        if group in checking:
+            return False  # it may find a bad index when it has stored something already
+        before = {u.group for u in uses} | checking
+        return all(grouping.add_order(g, group) for g in before)
 
     def _order_random(self, grouping: Grouping) -> None:
         draws = sorted((n for n in grouping.group_of if n.op.family == "random"), key=lambda n: n.attributes["serial"])
@@ -274,6 +276,15 @@ def _axis(group: Group, position: int, size: Dim) -> Dim:
 
 def _same_place(use: Use, group: Group, node: Node) -> bool:
     return use.exact and not use.conditional and use.at == group.members[node]
+
+
+def checking_groups(grouping: Grouping) -> set[Group]:
+    """Groups that may raise on a value: nothing may be written over before they have run."""
+    found = {g for node, g in grouping.group_of.items() if node.op.name in ("take", "scatter")}
+    for node in grouping.inlined:
+        if node.op.name == "take":
+            found |= {u.group for u in grouping.uses.get(node, [])}
+    return found
 
 
 def depends_on(index: Dim, axes: tuple[str, ...]) -> bool:
