@@ -13,8 +13,8 @@ from typing import Any
 
 from flambeau.capture import pytree
 from flambeau.capture.guards import AmbientGuard, ModuleGuard, OutsideGuard
-from flambeau.capture.report import Explanation
 from flambeau.capture.recorder import Recorder, StorageState
+from flambeau.capture.report import Explanation
 from flambeau.capture.segment import Segment, close_segment, fill_pending, needs_history
 from flambeau.capture.watch import PACKAGE, Watch
 from flambeau.core import events
@@ -64,7 +64,7 @@ class Output:
     offset: int = 0
     meta: Any = None
     released: bool = False
-    view: Any = None
+    view_of: Any = None
 
 
 @dataclass(eq=False)
@@ -87,7 +87,8 @@ class Artifact:
     def failed(self, description: Any, arguments: list[Any]) -> str | None:
         """The guard that does not hold for this call, or None."""
         if description != self.description:
-            return f"the arguments are of another kind or value: {_arguments_text(description)}, compiled for {_arguments_text(self.description)}"
+            given, known = _arguments_text(description), _arguments_text(self.description)
+            return f"the arguments are of another kind or value: {given}, compiled for {known}"
         for i, (tensor, (meta, grad)) in enumerate(zip(arguments, self.metas, strict=True)):
             if tensor.meta is not meta:
                 return f"argument tensor {i} is {tensor.meta!r}, compiled for {meta!r}"
@@ -236,6 +237,7 @@ class _Tracing:
             return result
         reason = watch.reason
         try:
+            reason = reason or ambient.failed()
             if reason is not None:
                 raise CannotTrace(reason)
             self._keep(result, metas, watch, ambient)
@@ -276,7 +278,7 @@ class _Tracing:
         origins = [self._origin(t, seen) for t in segment.inputs]
         artifact = Artifact(
             segment, self.description, metas, origins, structure, outputs, gradients, guards,
-            [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes)], recorder.guards,
+            [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes, recorder.modules.values())], recorder.guards,
             len({id(t.memory) for t in segment.inputs}),
         )  # fmt: skip
         counters["captures"] += 1

@@ -11,16 +11,19 @@ from flambeau.core.stamps import module_stamp
 from flambeau.ops.declare import default_float
 from flambeau.tensor.base import TensorBase
 
+# Longer containers are taken for data that the function does not branch on.
+LARGEST = 256
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
 class OutsideGuard:
     """Values that user code read from closures, globals and plain objects: functions by identity, scalars by value."""
 
-    def __init__(self, function: Callable[..., Any], codes: dict[CodeType, dict[str, Any]]) -> None:
+    def __init__(self, function: Callable[..., Any], codes: dict[CodeType, dict[str, Any]], modules: Iterable[Any] = ()) -> None:
         self.globals: list[tuple[dict[str, Any], str, Any]] = []
         self.cells: list[tuple[Any, Any]] = []
         self.attributes: list[tuple[dict[str, Any], str, Any]] = []
+        self.containers: list[tuple[Any, Any]] = []
         self._seen: set[int] = set()
         for code, namespace in codes.items():
             for name in code.co_names:
@@ -28,6 +31,11 @@ class OutsideGuard:
                     self.globals.append((namespace, name, namespace[name]))
                     self._object(namespace[name], 3)
         self._function(function, 3)
+        for root in modules:
+            for module in root.modules():
+                for name, value in module.__dict__.items():
+                    if not name.startswith("_"):
+                        self._object(value, 3)
 
     def _function(self, function: Any, depth: int) -> None:
         if isinstance(function, MethodType):
@@ -52,6 +60,9 @@ class OutsideGuard:
             self._function(value, depth)
             return
         self._seen.add(id(value))
+        if isinstance(value, (list, dict, set)):
+            self._container(value, depth)
+            return
         attributes = getattr(value, "__dict__", None)
         if not isinstance(attributes, dict) or hasattr(value, "_modules") or hasattr(value, "param_groups"):
             return
@@ -60,6 +71,13 @@ class OutsideGuard:
                 self.attributes.append((attributes, name, content))
             else:
                 self._object(content, depth - 1)
+
+    def _container(self, value: Any, depth: int) -> None:
+        """Remember the contents: numbers and strings by value, others by identity."""
+        if len(value) <= LARGEST:
+            self.containers.append((value, _contents(value)))
+            for item in list(value.values()) if isinstance(value, dict) else list(value):
+                self._object(item, depth - 1)
 
     def describe(self) -> list[str]:
         """Readable lines of what is checked."""
@@ -77,11 +95,20 @@ class OutsideGuard:
             now = cell.cell_contents
             if now is not value and not _equal(now, value):
                 return f"a closure variable changed from {_short(value)} to {_short(now)}"
+        for container, contents in self.containers:
+            if _contents(container) != contents:
+                return f"the contents of a {type(container).__name__} changed: {_short(container)}"
         for attributes, name, value in self.attributes:
             now = attributes.get(name, self)
             if now is not value and not _equal(now, value):
                 return f"attribute {name!r} changed from {_short(value)} to {_short(now)}"
         return None
+
+
+def _contents(container: Any) -> Any:
+    """Something that tells whether a list, dict or set holds the same as before."""
+    items = container.items() if isinstance(container, dict) else ((None, v) for v in container)
+    return [(k, type(v), v) if isinstance(v, SCALARS) else (k, id(v)) for k, v in items]
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -40,7 +40,7 @@ def take_apart(value: Any, tensors: list[Any]) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return (kind, tuple(take_apart(v, tensors) for v in value))
     if kind is dict:
-        return (dict, tuple((k, take_apart(v, tensors)) for k, v in value.items()))
+        return (dict, tuple((k, take_apart(v, tensors)) for k, v in dict(value).items()))
     if kind in CONSTANTS:
         return (kind, value)
     return Same(value)

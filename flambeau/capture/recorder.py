@@ -14,6 +14,7 @@ from typing import Any
 from flambeau import prims as p
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
+from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostNumber
 from flambeau.core.symbolic import Dim
 from flambeau.derivative.differentiate import gradients
@@ -151,7 +152,12 @@ class Recorder:
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
         view: View | None = tensor.view_of
-        if view is not None and view.base.meta is state.meta and view.base.address - view.base.memory.address == state.offset and view.steps:
+        if (
+            view is not None
+            and view.base.meta is state.meta
+            and view.base.address - view.base.memory.address == state.offset
+            and view.steps
+        ):
             node = base
             for step in view.steps:
                 node = self._step(step, node)
@@ -233,6 +239,14 @@ class Recorder:
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
         return self._tensor(storage, 0, meta, state)
 
+    def zeros(self, shape: tuple[int, ...], kind: dtype) -> Any:
+        """A new tensor of zeros; also what undefined contents are."""
+        return self.pending(p.constant(0, shape, kind), meta_of(shape, kind))
+
+    def constant(self, tensor: Any) -> Any:
+        """A new tensor with the contents of one that was made from Python data during the capture."""
+        return self.pending(p.copy(self.read(tensor)), tensor.meta)
+
     def _tensor(self, storage: Storage, address: int, meta: TensorMeta, state: StorageState) -> Any:
         tensor = dispatch.new_tensor(storage, address, meta)
         if state.tensor is None:
@@ -301,7 +315,9 @@ class Recorder:
         if not isinstance(node, Node):
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
         if _ints(node.shape) != target.meta.shape:
-            raise RuntimeError(f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}")
+            raise RuntimeError(
+                f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}"
+            )
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
@@ -318,7 +334,11 @@ class Recorder:
         view = target.view_of
         if view is not None:
             base = view.base
-            base.entry, base.output, base._requires_grad = dispatch.ViewWriteEntry([edge_of(base), edge_of(target)], base.meta, view), 0, True
+            base.entry, base.output, base._requires_grad = (
+                dispatch.ViewWriteEntry([edge_of(base), edge_of(target)], base.meta, view),
+                0,
+                True,
+            )
             refresh(target)
 
     # -- gradients of leaves ----------------------------------------------------------------------------

@@ -74,6 +74,5 @@ def _memory_text(artifact: Artifact) -> str:
     assert bound is not None
     temporaries = [b for b in bound.program.schedule.buffers if b.role == "temporary"]
     waves = max((c.wave for c in bound.program.schedule.calls), default=-1) + 1
-    return (
-        f"# {len(temporaries)} temporaries in one arena of {bound.arena_bytes} bytes; {len(bound.program.schedule.calls)} kernels in {waves} waves"
-    )
+    kernels = len(bound.program.schedule.calls)
+    return f"# {len(temporaries)} temporaries in one arena of {bound.arena_bytes} bytes; {kernels} kernels in {waves} waves"

@@ -22,7 +22,7 @@ import numpy as np
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-LIBRARIES = tuple(os.path.dirname(os.path.abspath(m.__file__)) + os.sep for m in (dis, np, ml_dtypes))
+LIBRARIES = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (dis, np, ml_dtypes))
 
 STORES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME", "IMPORT_STAR"))
 
@@ -32,8 +32,8 @@ TENSOR_ATTRIBUTES = frozenset(("grad",))
 PURE_BUILTINS = frozenset(
     id(f)
     for f in (
-        abs, all, any, callable, chr, divmod, format, getattr, hasattr, hash, id, isinstance, issubclass, iter, len, max, min, next, ord, pow,
-        repr, round, sorted, sum, vars, dir, sys.getrefcount, object.__init__,
+        abs, all, any, callable, chr, divmod, format, getattr, hasattr, hash, id, isinstance, issubclass, iter, len, max, min, next, ord,
+        pow, repr, round, sorted, sum, vars, dir, sys.getrefcount, object.__init__,
     )
 )  # fmt: skip
 PURE_MODULES = (math, operator, itertools)

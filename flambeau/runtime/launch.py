@@ -142,7 +142,7 @@ class TaskArray:
 def run_tasks(tasks: TaskArray, release_gil: bool = False) -> None:
     """Run all tasks and wait for them. With `release_gil` other Python threads go on meanwhile; it costs a little on small work.
 
-    Raises `KernelError` when a kernel reported one (all tasks have run then), and RuntimeError when there is no memory for
+    Raises `KernelError` when a kernel reported one (the waves after its own have not run then), and RuntimeError when there is no memory for
     scratch (none has run).
     """
     native = thread_pool.loaded or thread_pool.load()

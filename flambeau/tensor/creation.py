@@ -11,6 +11,7 @@ import numpy as np
 
 from flambeau import ops
 from flambeau.core import dtypes
+from flambeau.core.context import context, outside_capture
 from flambeau.core.device import usable_device
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import check_layout, check_memory_format, contiguous_format, strided
@@ -118,8 +119,11 @@ def tensor(
         out = source.detach().to(dtype, copy=True)
     else:
         array, kind = _array_of(data, dtype)
-        out = empty_tensor(array.shape, kind)
-        out.array()[...] = array
+        with outside_capture():
+            out = empty_tensor(array.shape, kind)
+            out.array()[...] = array
+        if context.capture is not None:
+            out = context.capture.constant(out)
     return finished("tensor", out, requires_grad, None, device, strided, pin_memory)
 
 
@@ -161,7 +165,9 @@ def from_numpy(ndarray: Any) -> Any:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
-        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors: copy it first.", stacklevel=2)
+        warnings.warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors: copy it first.", stacklevel=2
+        )
     return tensor_over(ndarray)
 
 
@@ -245,7 +251,9 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: dtype | None = Non
     """Undefined elements, the dimensions in the order ``physical_layout`` in memory."""
     shape = _shape("empty_permuted", (size,))
     if sorted(physical_layout) != list(range(len(shape))):
-        raise RuntimeError(f"empty_permuted: physical_layout must be a permutation of the {len(shape)} dimensions, got {list(physical_layout)}")
+        raise RuntimeError(
+            f"empty_permuted: physical_layout must be a permutation of the {len(shape)} dimensions, got {list(physical_layout)}"
+        )
     return empty_strided(shape, _strides_in_order(shape, physical_layout), dtype=dtype, requires_grad=requires_grad, **options)
 
 
@@ -325,7 +333,9 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
 
 def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """The numbers from ``start`` to ``end`` inclusive; deprecated, as in torch, in favour of ``arange``."""
-    warnings.warn("torch.range is deprecated because its behavior is inconsistent with Python's range builtin: use torch.arange.", stacklevel=2)
+    warnings.warn(
+        "torch.range is deprecated because its behavior is inconsistent with Python's range builtin: use torch.arange.", stacklevel=2
+    )
     count = int((end - start) / step) + 1
     return finished("range", ops.arange(start, step, count, dtype or default_float()), requires_grad, **options)
 

@@ -327,7 +327,10 @@ def _mark_view(result: Any, call: Call, output: int) -> None:
 class OperatorEntry(Entry):
     """The tape entry of an operator call, or of a backward function that was itself recorded."""
 
-    __slots__ = ("numbers", "plan", "saved")
+    __slots__ = ()
+    plan: CallPlan
+    numbers: list[Any]
+    saved: list[Saved] | None
 
     def __init__(self, plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
         edges = [edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w]
@@ -336,7 +339,7 @@ class OperatorEntry(Entry):
         assert isinstance(derivative, Derivative)
         self.plan = plan
         self.numbers = list(numbers)
-        self.saved: list[Saved] | None = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.saved]
+        self.saved = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.saved]
 
     @staticmethod
     def _save(kind: str, index: int, plan: CallPlan, tensors: Sequence[Any], results: list[Any]) -> Saved:
@@ -411,7 +414,8 @@ class OperatorEntry(Entry):
 class ConstantEntry(Entry):
     """The tape entry of an operator whose results do not change with its operands."""
 
-    __slots__ = ("plan",)
+    __slots__ = ()
+    plan: CallPlan
 
     def __init__(self, plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
         super().__init__([edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w], [r.meta for r in results[: plan.count]])
@@ -614,6 +618,8 @@ def refresh(tensor: TensorBase) -> None:
 
 def new_zeros(meta: TensorMeta) -> Any:
     """A tensor of zeros."""
+    if context.capture is not None:
+        return context.capture.zeros(meta.shape, meta.dtype)
     memory = Storage(meta.nbytes)
     ctypes.memset(memory.address, 0, meta.nbytes)
     return new_tensor(memory, memory.address, meta)

@@ -181,13 +181,21 @@ class Generator(GeneratorState):
         return self
 
 
+def _end_capture() -> None:
+    """Draws that a capture has put off come before whatever is done to the stream now."""
+    if context.capture is not None:
+        context.capture.flush()
+
+
 def manual_seed(seed: int) -> Any:
     """Start the default stream that belongs to ``seed``; returns the default generator."""
+    _end_capture()
     return default_state.manual_seed(int(seed))
 
 
 def seed() -> int:
     """Start the default stream with a seed from the operating system, and return that seed."""
+    _end_capture()
     return default_state.seed()
 
 
@@ -198,9 +206,11 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Any:
     """The state of the default generator as a tensor of bytes."""
+    _end_capture()
     return tensor(np.frombuffer(default_state.state_bytes(), np.uint8))
 
 
 def set_rng_state(new_state: Any) -> None:
     """Go on from a state that ``get_rng_state`` gave."""
+    _end_capture()
     default_state.set_state_bytes(new_state.array().tobytes())

@@ -132,8 +132,8 @@ class TensorCore(TensorBase):
         return False
 
     def materialize(self) -> None:
-        """Compute the contents now when a capture has put that off."""
-        if self.memory.pending is not None:
+        """Somebody looks at the contents: a capture ends here, since what is done with them cannot be replayed."""
+        if context.capture is not None:
             context.capture.flush()
 
     # -- autograd ---------------------------------------------------------------------------------------
@@ -168,7 +168,9 @@ class TensorCore(TensorBase):
             if not isinstance(value, TensorBase):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
             if value.meta.shape != self.meta.shape:
-                raise RuntimeError(f"assigned grad has data of a different size: got {list(value.meta.shape)}, need {list(self.meta.shape)}")
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: got {list(value.meta.shape)}, need {list(self.meta.shape)}"
+                )
             if value.meta.dtype is not self.meta.dtype:
                 raise RuntimeError(f"assigned grad has data of a different type: got {value.meta.dtype}, need {self.meta.dtype}")
         if context.capture is not None:
@@ -253,7 +255,9 @@ class TensorCore(TensorBase):
     def item(self) -> Any:
         """The only element as a Python number; RuntimeError for more or fewer elements."""
         if self.meta.numel != 1:
-            raise RuntimeError(f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar; index it down to one element first")
+            raise RuntimeError(
+                f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar; index it down to one element first"
+            )
         return self.array().reshape(()).item() if self.meta.dtype is not dtypes.bfloat16 else float(self.array().reshape(()))
 
     def tolist(self) -> Any:
@@ -270,7 +274,7 @@ class TensorCore(TensorBase):
         extent = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1
         buffer = (ctypes.c_char * (extent * meta.dtype.itemsize)).from_address(self.address)
         buffer._owner = self.memory  # type: ignore[attr-defined]
-        flat = np.frombuffer(buffer, meta.dtype.numpy)
+        flat: Any = np.frombuffer(buffer, meta.dtype.numpy)  # type: ignore[call-overload]
         strides = [s * meta.dtype.itemsize for s in meta.strides]
         return np.lib.stride_tricks.as_strided(flat, meta.shape, strides)
 
@@ -332,6 +336,8 @@ def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: t
 
 def empty_tensor(shape: tuple[int, ...], kind: dtype) -> Any:
     """A tensor with undefined contents."""
+    if context.capture is not None:
+        return context.capture.zeros(shape, kind)
     meta = meta_of(shape, kind)
     memory = Storage(meta.nbytes)
     return dispatch.new_tensor(memory, memory.address, meta)
@@ -339,14 +345,19 @@ def empty_tensor(shape: tuple[int, ...], kind: dtype) -> Any:
 
 def tensor_over(array: Any) -> Any:
     """A tensor that shares a numpy array's memory."""
+    if context.capture is not None:
+        context.capture.flush()  # the array may hold something else at the next call
     kind = dtypes.BY_NUMPY.get(array.dtype)
     if kind is None:
         raise TypeError(
-            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, float16, int64, int32, int16, "
+            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, float16, int64, "
+            "int32, int16, "
             "int8, uint8, and bool."
         )
     if any(s < 0 or s % array.itemsize for s in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported; .copy() it")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported; .copy() it"
+        )
     strides = tuple(s // array.itemsize for s in array.strides)
     meta = meta_of(tuple(array.shape), kind, strides)
     address = array.__array_interface__["data"][0]

@@ -127,15 +127,15 @@ def test_error_record_is_raised_and_reset(add_step):
     tasks = TaskArray()
     tasks.add(get_kernel(KernelText(FAILING, "failing")).address, [0], chunks=1, wave=0)
     tasks.add(add_step, [0, 1, x.ctypes.data, 1], chunks=3, wave=1)
-    for number in (1, 2):
+    for _ in range(2):
         with pytest.raises(KernelError) as caught:
             run_tasks(tasks)
         error = caught.value
         assert (error.kind, error.operator, error.position, error.value, error.bound) == (INDEX_OUT_OF_RANGE, 7, 0, -3, 5)
-        assert (x == number).all()
+        assert (x == 0).all()  # later waves might overwrite what the failed one was to read again
     tasks.set_chunks(0, 0)
     run_tasks(tasks)
-    assert (x == 3).all()
+    assert (x == 1).all()
 
 
 def test_the_gil_is_released_when_asked(threads):
