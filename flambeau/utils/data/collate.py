@@ -48,7 +48,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data
     if isinstance(data, np.ndarray | np.generic):
-        return data if np_str_obj_array_pattern.search(data.dtype.str) else as_tensor(data)
+        return data if np_str_obj_array_pattern.search(data.dtype.str) else as_tensor(np.asarray(data))
     if isinstance(data, Mapping):
         return _rebuilt_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple):
