@@ -57,7 +57,10 @@ class GraphFunction:
         if found is None:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]
             inputs += [InputSpec(None, scalar=True)] * (len(self.graph.inputs) - self.tensors)
-            found = self._programs[key] = Program(self.graph, inputs, outputs, sizes)
+            try:
+                found = self._programs[key] = Program(self.graph, inputs, outputs, sizes)
+            except NotImplementedError as error:
+                raise NotImplementedError(f"{self.name}: {error}") from None
         return found
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Graph:

@@ -13,9 +13,11 @@ from flambeau.prims.random import draw
 SELU_SATURATION = 1.7580993408473766  # alpha * scale of SELU: what it gives for -infinity, negated
 
 
-def _check_probability(operator: str, probability: float) -> None:
+def _check(operator: str, x: Node, probability: float) -> None:
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"{operator}: dropout probability has to be between 0 and 1, but got {probability}")
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"{operator}: result type Float can't be cast to the desired output type {x.dtype}; convert the tensor with .float()")
 
 
 def kept(shape: tuple[Dim, ...], probability: float, like: Node) -> Node:
@@ -39,14 +41,14 @@ def _dropout_samples(m: SampleMaker) -> Calls:
 @op(promote="arithmetic", samples=_dropout_samples)
 def dropout(x: Value, p_: float = 0.5, training: bool = True) -> Node:
     """Zero each element with probability ``p_`` and scale the others by 1 / (1 - p_); x itself when not training."""
-    _check_probability("dropout", p_)
+    _check("dropout", x, p_)
     return dropped(x, p_, x.shape) if training and p_ else x
 
 
 @op(promote="arithmetic", samples=lambda m: [case(m.float(2, 3, 4), 0.5), case(m.float(2, 3), 0.5, False)])
 def feature_dropout(x: Value, p_: float = 0.5, training: bool = True) -> Node:
     """As ``dropout`` for whole channels: x is [batch, channels, ...] and one number decides about a channel."""
-    _check_probability("feature_dropout", p_)
+    _check("feature_dropout", x, p_)
     if x.rank < 2:
         raise RuntimeError(f"feature_dropout: needs at least 2 dimensions in input, got shape {list(x.shape)}")
     return dropped(x, p_, (*x.shape[:2], *(1 for _ in x.shape[2:]))) if training and p_ else x
@@ -55,7 +57,7 @@ def feature_dropout(x: Value, p_: float = 0.5, training: bool = True) -> Node:
 @op(promote="arithmetic", samples=lambda m: [case(m.float(4, 6), 0.25, True), case(m.float(8), 0.5), case(m.float(8), 1.0, True)])
 def alpha_dropout(x: Value, p_: float = 0.5, training: bool = False) -> Node:
     """Dropout to SELU's negative saturation that keeps mean and variance."""
-    _check_probability("alpha_dropout", p_)
+    _check("alpha_dropout", x, p_)
     if not training or not p_:
         return x
     if p_ == 1.0:

@@ -392,7 +392,8 @@ def _running_extreme(operator: str, x: Node, kind: str, dim: int) -> ValuesIndic
     axis = axis_of(x, dim, operator)
     if not x.rank:
         return ValuesIndices(x, p.constant(0, (), dtypes.int64))
-    running = p.scan(x, kind=kind, axis=axis)
+    line = p.cast(x, to=dtypes.uint8) if x.dtype is dtypes.bool_ else x
+    running = p.cast(p.scan(line, kind=kind, axis=axis), to=x.dtype)
     here = p.iota(shape=x.shape, axis=axis, dtype=dtypes.int64)
     attained = p.eq(x, running) | p.isnan(x) if x.dtype.is_floating_point else p.eq(x, running)
     indices = p.scan(p.where(attained, here, p.number(0, here)), kind="max", axis=axis)

@@ -80,6 +80,10 @@ def _erfinv(y: float) -> float:
     return 0.5 * (low + high)
 
 
+def _lgamma(x: float) -> float:
+    return math.inf if x <= 0.0 and x == math.floor(x) else math.lgamma(x)
+
+
 def _digamma(x: float) -> float:
     """Reflection, recurrence to x >= 10, then the asymptotic series (Abramowitz and Stegun 6.3.18)."""
     if x == 0.0:
@@ -121,7 +125,7 @@ atanh = _float_unary("atanh", np.arctanh, "inverse hyperbolic tangent")
 erf = _float_unary("erf", _through_math(math.erf), "error function")
 erfc = _float_unary("erfc", _through_math(math.erfc), "1 - erf(x), accurate for large x")
 erfinv = _float_unary("erfinv", _through_math(_erfinv), "inverse of erf")
-lgamma = _float_unary("lgamma", _through_math(math.lgamma), "log of |gamma(x)|")
+lgamma = _float_unary("lgamma", _through_math(_lgamma), "log of |gamma(x)|")
 digamma = _float_unary("digamma", _through_math(_digamma), "derivative of lgamma")
 sqrt = _float_unary("sqrt", np.sqrt, "square root, correctly rounded")
 rsqrt = _float_unary("rsqrt", _reciprocal_root, "1 / sqrt(x)")

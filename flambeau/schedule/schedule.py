@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, atoms_of, axis, contiguous_strides, product
+from flambeau.core.symbolic import Dim, atoms_of, axis, contiguous_strides, is_constant, product
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.passes.simplify import simplify
@@ -38,7 +38,10 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of memory: ``role`` input, output or temporary; ``index`` is its position among inputs or outputs."""
+    """A piece of memory: ``role`` input, output or temporary; ``index`` is its position among inputs or outputs.
+
+    ``numel`` counts the elements from the first to the last, those that strides step over included.
+    """
 
     role: str
     index: int
@@ -122,7 +125,7 @@ class _Scheduler:
     def _add_inputs(self) -> None:
         for position, (node, spec) in enumerate(zip(self.graph.inputs, self.inputs, strict=True)):
             number = len(self.buffers)
-            self.buffers.append(Buffer("input", position, node.dtype, product(node.shape)))
+            self.buffers.append(Buffer("input", position, node.dtype, _extent(node.shape, spec.strides)))
             if spec.scalar:
                 self.sources[node] = Source(-1, (), len(self.scalars))
                 self.scalars.append(position)
@@ -267,6 +270,15 @@ class _Scheduler:
             group, [Target(copy, destination.buffer, copy.dtype, destination.strides)], reader, self._buffer_types(), self.scalar_types
         ).build()
         return Call("loop", wave, (destination.buffer,), (buffer,), built)
+
+
+def _extent(shape: tuple[Dim, ...], strides: Strides | None) -> Dim:
+    if strides is None or any(is_constant(n, 0) for n in shape):
+        return product(shape)
+    reach: Dim = 1
+    for size, stride in zip(shape, strides, strict=True):
+        reach = reach + (size - 1) * stride
+    return reach
 
 
 def _axis(group: Group, position: int, size: Dim) -> Dim:

@@ -103,9 +103,9 @@ def convert(array: Any, kind: dtype) -> Any:
     if kind.is_floating_point:
         return array.astype(kind.numpy)
     if kind is dtypes.bool_:
-        return array > 0
+        return np.asarray(array > 0)
     whole = np.rint(np.nan_to_num(array, posinf=5, neginf=-5) * 3)
-    return (np.abs(whole) if kind.category == "unsigned" else whole).astype(kind.numpy)
+    return np.asarray(np.abs(whole) if kind.category == "unsigned" else whole).astype(kind.numpy)
 
 
 def map_arrays(operator: Operator, call: Call, change: Callable[[str, Any], Any]) -> Call:
