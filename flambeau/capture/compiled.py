@@ -57,9 +57,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the program gives out: storage ``index`` seen with ``offset`` bytes and ``meta``; or input ``index``."""
+    """A tensor that the program gives out: storage ``index`` seen with ``offset`` bytes and ``meta``, input ``index`` itself, or
+    what ``view_of`` shows of it."""
 
-    kind: str  # storage, input
+    kind: str  # storage, input, view
     index: int
     offset: int = 0
     meta: Any = None
@@ -128,6 +129,8 @@ class Artifact:
     def _output(output: Output, made: list[Any], tensors: list[Any]) -> Any:
         if output.kind == "input":
             return tensors[output.index]
+        if output.kind == "view":
+            return dispatch.apply_steps(tensors[output.index], output.view_of.steps)
         whole = made[output.index]
         if output.offset == 0 and output.meta is whole.meta:
             if output.released:
@@ -314,6 +317,8 @@ class _Tracing:
         for i, known in enumerate(segment.inputs):
             if known is tensor:
                 return Output("input", i)
+            if tensor.view_of is not None and tensor.view_of.base is known and tensor.view_of.steps:
+                return Output("view", i, view_of=tensor.view_of)
         raise CannotTrace("it returns a tensor that it neither computes nor was given")
 
 

@@ -20,6 +20,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from flambeau.tensor.base import TensorBase
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 LIBRARIES = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (dis, np, ml_dtypes))
@@ -50,9 +52,10 @@ class Watch:
     def __init__(self, function: Callable[..., Any], args: Iterable[Any]) -> None:
         self.reason: str | None = None
         self.codes: dict[CodeType, Any] = {}
-        self.outside: set[int] = set()
+        self.outside: dict[int, Any] = {}
         for root in (function, *args):
             collect(root, self.outside, 4)
+        self._contents = [(c, contents_of(c)) for c in self.outside.values()]
         self._previous: Any = None
 
     def __enter__(self) -> Watch:
@@ -62,6 +65,9 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._previous)
+        changed = next((c for c, before in self._contents if contents_of(c) != before), None)
+        if self.reason is None and changed is not None:
+            self.reason = f"it changes a {type(changed).__name__} that was made outside"
 
     def _observe(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
@@ -124,9 +130,18 @@ def describe(function: Any) -> str:
     return f"{module}.{function.__name__}()" if module and module != "builtins" else f"{getattr(function, '__name__', function)}()"
 
 
-def collect(value: Any, found: set[int], depth: int) -> None:
-    """Ids of the containers that can be reached from ``value`` through containers, attributes and closures."""
-    if depth == 0 or id(value) in found or isinstance(value, (str, bytes, int, float, type(None), ModuleType, type)):
+def contents_of(container: Any) -> list[Any]:
+    """What a container holds, by identity."""
+    items = container.items() if isinstance(container, dict) else ((None, v) for v in container)
+    return [(k, id(v)) for k, v in items]
+
+
+def collect(value: Any, found: dict[int, Any], depth: int) -> None:
+    """The containers that can be reached from ``value`` through containers, attributes and closures, by id.
+
+    Modules and optimizers are left out: they tell the recorder themselves what they change.
+    """
+    if depth == 0 or id(value) in found or isinstance(value, (str, bytes, int, float, type(None), ModuleType, type, TensorBase)):
         return
     if isinstance(value, MethodType):
         collect(value.__self__, found, depth)
@@ -142,12 +157,13 @@ def collect(value: Any, found: set[int], depth: int) -> None:
                 collect(value.__globals__[name], found, depth - 1)
         return
     if isinstance(value, (list, tuple, set, frozenset, dict)):
-        found.add(id(value))
-        for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(value, CONTAINERS):
+            found[id(value)] = value
+        for item in list(value.values()) if isinstance(value, dict) else value:
             collect(item, found, depth - 1)
         return
     attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
-        found.add(id(attributes))
+    if isinstance(attributes, dict) and not hasattr(value, "_modules") and not hasattr(value, "param_groups"):
+        found[id(attributes)] = attributes
         for item in list(attributes.values()):
             collect(item, found, depth - 1)
