@@ -9,7 +9,8 @@ import numpy as np
 from flambeau.codegen.cpu import errors
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.index_forms import Comparison, IndexForms
-from flambeau.codegen.cpu.indexing import MOST_STEPS, Indexing
+from flambeau.codegen.cpu.indexing import Indexing
+from flambeau.codegen.cpu.lane_steps import LaneSteps
 from flambeau.codegen.cpu.lanes import Lanes, any_lane
 from flambeau.codegen.cpu.memory import Memory
 from flambeau.codegen.cpu.nest import Nest
@@ -33,6 +34,8 @@ from flambeau.ir.kernel import (
 from flambeau.ir.node import Node
 
 FIRST_BUFFER_SLOT = 2
+# No lane of an unrolled body is further from lane 0 than this.
+MOST_STEPS = 1 << 24
 
 
 class ExpressionEmitter:
@@ -45,7 +48,7 @@ class ExpressionEmitter:
 
     def __init__(
         self, nest: Nest, kernel: Kernel, free: Mapping[Node, frozenset[str]], width: int, slots: Callable[[int], Value],
-        forms: IndexForms, checked: bool = False,
+        forms: IndexForms, checked: bool = False, aligned: bool = False,
     ) -> None:  # fmt: skip
         self.nest = nest
         self.e: Emitter = nest.e
@@ -58,7 +61,8 @@ class ExpressionEmitter:
         self.masks: dict[int, Value] = {}
         self.forms = forms
         self.reduce: Callable[[Node, int], None] | None = None
-        self.indexing = Indexing(nest, self.vector, width, self.found, self.varies, self.size)
+        self.steps = LaneSteps(self.vector, width, self.varies, aligned)
+        self.indexing = Indexing(nest, self.steps, self.found, self.size)
         self.memory = Memory(nest, self.indexing, self.buffer)
         self.written = {s.buffer for s in kernel.stores}
         self.serial = [a.name for a in kernel.outer if not a.parallel]
@@ -110,7 +114,7 @@ class ExpressionEmitter:
         value, depth = self.found(node, copy)
         if value.width == self.width:
             return value
-        return self.nest.keep(("splat", node), depth, lambda: self.e.splat(value, self.width))
+        return self.nest.keep(("splat", self.key(node, copy)), depth, lambda: self.e.splat(value, self.width))
 
     def preset(self, node: Node, copy: int, value: Value) -> None:
         """Give a node its value at the innermost level."""
@@ -149,8 +153,9 @@ class ExpressionEmitter:
             return rule(self, node, copy)
         if node.op.name == "full":
             return self.constant(node.attributes["value"], node.dtype)
-        read = self.lanes if self.varies(node) else self.value
-        values = [read(source, copy) for source in node.sources]
+        values = [self.value(source, copy) for source in node.sources]
+        if any(value.width > 1 for value in values):
+            values = [self.lanes(source, copy) for source in node.sources]
         return emit_pointwise(self.e, node.op.name, node.sources[-1].dtype, values, node.attributes)
 
     def constant(self, value: float, element: dtype) -> Value:
@@ -166,60 +171,69 @@ class ExpressionEmitter:
         valid = node.sources[0] if node.sources else None
         if self.never_inside(index):
             return self.e.const(0, element.llvm, self.width if self.varies(node) else 1)
-        if self.varies(node):
-            mask = self.access_mask(buffer, index, valid, copy)
-            return self.memory.load_lanes(buffer, index, element, mask, copy)
-        return self.memory.load_one(buffer, index, element, self.access_condition(buffer, index, valid, copy))
+        allowed = None if valid is None else self.value(valid, copy)
+        if not self.steps.varies(index) and (allowed is None or allowed.width == 1):
+            return self.memory.load_one(buffer, index, element, self.access_condition(buffer, index, valid, copy), copy)
+        if allowed is None or allowed.width > 1:
+            return self.memory.load_lanes(buffer, index, element, self.access_mask(buffer, index, valid, copy), copy)
+        # All lanes or none.
+        zero = self.e.const(0, "i1" if element is dtypes.bool_ else element.llvm, self.width)
+
+        def read() -> Value:
+            return self.memory.load_lanes(buffer, index, element, self.access_mask(buffer, index, None, copy), copy)
+
+        return self.nest.choose(allowed, read, zero)
 
     def scalar(self, node: Node, copy: int) -> Value:
         return self.number(node.attributes["slot"], node.dtype)
 
     def index(self, node: Node, copy: int) -> Value:
-        return self.index_value(node.attributes["value"], node, copy)
+        return self.index_value(node.attributes["value"], copy)
 
-    def index_value(self, dim: Dim, node: Node, copy: int) -> Value:
-        return self.indexing.lanes(dim, copy) if self.varies(node) else self.indexing.scalar(dim)
+    def index_value(self, dim: Dim, copy: int) -> Value:
+        return self.indexing.lanes(dim, copy) if self.steps.varies(dim) else self.indexing.scalar(dim, copy)
 
     def inside(self, node: Node, copy: int) -> Value:
         value, lower, upper = (node.attributes[k] for k in ("value", "lower", "upper"))
         tests = [d for d in (value - lower, upper - 1 - value) if not is_nonnegative(d)]
-        width = self.width if self.varies(node) else 1
         out: Value | None = None
         for test in tests:
-            holds = self.e.splat(self.compare(Comparison("sge", test, None), copy), width)
+            holds = self.compare(Comparison("sge", test, None), copy)
             out = holds if out is None else self.e.binary("and", out, holds)
-        return out if out is not None else self.e.const(True, "i1", width)
+        return out if out is not None else self.e.const(True, "i1")
 
     def compare(self, comparison: Comparison, copy: int) -> Value:
         """A comparison of places, in lanes where they differ."""
         predicate, place, other = comparison
         e = self.e
         bound = e.const(0, "i64") if other is None else self.value(other, copy)
-        if not self.indexing.varies(place):
-            return e.compare(predicate, self.indexing.scalar(place), bound)
-        step = self.indexing.constant_step(place)
+        if not self.steps.varies(place):
+            return e.compare(predicate, self.indexing.scalar(place, copy), bound)
+        step = self.steps.constant_step(place)
         if step is None:
             number = self.indexing.lanes(place, copy)
             return e.compare(predicate, number, e.splat(bound, self.width))
         # Compared with the distance of lane 0, which is cut to a range that no lane leaves.
-        lanes = self.indexing.lane_steps(step, copy)
-        depth = max(self.indexing.depth(place, 0), 0 if other is None else self.found(other, copy)[1])
-        limit = self.nest.keep(("limit", place, other), depth, lambda: self.distance(place, bound))
-        return e.compare(predicate, lanes, limit)
+        at = 0 if self.steps.is_even(place) else copy
+        depth = max(self.indexing.depth(place, copy), 0 if other is None else self.found(other, copy)[1])
+        distance = self.nest.keep(("distance", place, other, at), depth, lambda: self.distance(place, bound, at))
+        first = step * self.width * (copy - at)
+        lanes = Value("<" + ", ".join(f"i32 {first + lane * step}" for lane in range(self.width)) + ">", "i32", self.width)
+        return e.compare(predicate, lanes, distance)
 
-    def distance(self, place: Dim, bound: Value) -> Value:
-        """``bound - place`` in lane 0, cut to 32 bits, in all lanes."""
+    def distance(self, place: Dim, bound: Value, copy: int) -> Value:
+        """``bound - place`` in lane 0 of the copy, cut to 32 bits, in all lanes."""
         e = self.e
-        distance = e.intrinsic("ssub.sat", bound, self.indexing.scalar(place))
-        most = e.const(MOST_STEPS, "i64")
-        least = e.const(-MOST_STEPS, "i64")
+        distance = e.intrinsic("ssub.sat", bound, self.indexing.scalar(place, copy))
+        most, least = e.const(MOST_STEPS, "i64"), e.const(-MOST_STEPS, "i64")
         return e.splat(e.convert("trunc", e.intrinsic("smax", e.intrinsic("smin", distance, most), least), "i32"), self.width)
 
     def check(self, node: Node, copy: int) -> Value:
         e, size = self.e, node.attributes["size"]
         varies = self.varies(node)
         read = self.lanes if varies else self.value
-        index, bound = read(node.sources[0], copy), self.index_value(size, node, copy)
+        index = read(node.sources[0], copy)
+        bound = e.splat(self.index_value(size, copy), index.width)
         bad = e.compare("uge", index, bound)
         if len(node.sources) > 1:
             bad = e.binary("and", bad, read(node.sources[1], copy))
@@ -262,7 +276,7 @@ class ExpressionEmitter:
         """Whether ``buffer[index]`` may be accessed; None means yes."""
         allowed = self.and_nonempty(None if valid is None else self.value(valid, copy), index, 1)
         if self.checked:
-            allowed = self.checked_access(buffer, self.indexing.scalar(index), allowed, copy)
+            allowed = self.checked_access(buffer, self.indexing.scalar(index, copy), allowed, copy)
         return allowed
 
     def checked_access(self, buffer: int, index: Value, allowed: Value | None, copy: int) -> Value:

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.lane_steps import LaneSteps, Terms
 from flambeau.codegen.cpu.nest import Nest
 from flambeau.core.symbolic import Atom, Dim, Monomial, is_nonnegative, terms_of
-
-Terms = tuple[tuple[Monomial, int], ...]
-# No lane is further from lane 0 than this, in elements of 32 bits.
-MOST_STEPS = 1 << 24
 
 Loaded = Callable[[Any, int], tuple[Value, int]]
 
@@ -19,64 +16,20 @@ Loaded = Callable[[Any, int], tuple[Value, int]]
 class Indexing:
     """Evaluates ``Dim`` expressions as i64, either for lane 0 (``scalar``) or for all lanes (``lanes``).
 
-    ``vector`` is the axis along which lanes run; its value in the nest is that of lane 0 of copy 0, and copy ``k`` of an
+    ``steps`` knows the axis along which lanes run; its value in the nest is that of lane 0 of copy 0, and copy ``k`` of an
     unrolled body starts ``k * width`` further. ``loaded(node, copy)`` gives the value of a node behind a loaded atom and
-    its depth, ``node_varies(node)`` whether it differs from lane to lane, ``size(name)`` a size symbol.
+    its depth, ``size(name)`` a size symbol.
     """
 
-    def __init__(
-        self, nest: Nest, vector: str, width: int, loaded: Loaded, node_varies: Callable[[Any], bool], size: Callable[[str], Value]
-    ) -> None:
+    def __init__(self, nest: Nest, steps: LaneSteps, loaded: Loaded, size: Callable[[str], Value]) -> None:
         self.nest = nest
         self.e: Emitter = nest.e
-        self.vector = vector
-        self.width = width
+        self.steps = steps
+        self.width = steps.width
         self.loaded = loaded
-        self.node_varies = node_varies
         self.size = size
 
-    # -- what an expression depends on ----------------------------------------------------------------------
-    def varies(self, value: Dim) -> bool:
-        """Whether the expression differs from lane to lane."""
-        return any(self.monomial_varies(m) for m, _ in terms_of(value))
-
-    def monomial_varies(self, monomial: Monomial) -> bool:
-        return any(self.atom_varies(a) for a in monomial)
-
-    def atom_varies(self, a: Atom) -> bool:
-        if a.kind == "axis":
-            return a.name == self.vector
-        if a.kind == "loaded":
-            return self.node_varies(a.payload)
-        return any(self.varies(argument) for argument in a.arguments)
-
-    def split(self, value: Dim) -> tuple[Terms, Terms]:
-        """The terms that are the same in every lane, and those that are not."""
-        terms = terms_of(value)
-        varying = tuple(t for t in terms if self.monomial_varies(t[0]))
-        return tuple(t for t in terms if t not in varying), varying
-
-    def is_contiguous(self, value: Dim) -> bool:
-        """Whether it grows by one from lane to lane."""
-        _, varying = self.split(value)
-        return len(varying) == 1 and varying[0][1] == 1 and len(varying[0][0]) == 1 and varying[0][0][0].kind == "axis"
-
-    def has_distinct_lanes(self, value: Dim) -> bool:
-        """Whether no two lanes can have the same index: it grows by a constant other than 0."""
-        _, varying = self.split(value)
-        return len(varying) == 1 and len(varying[0][0]) == 1 and varying[0][0][0].kind == "axis"
-
-    def constant_step(self, value: Dim) -> int | None:
-        """By how much it grows from lane to lane, where that is one small number."""
-        _, varying = self.split(value)
-        if len(varying) != 1 or len(varying[0][0]) != 1 or varying[0][0][0].kind != "axis" or abs(varying[0][1]) > MOST_STEPS >> 12:
-            return None
-        return varying[0][1]
-
-    def lane_steps(self, step: int, copy: int) -> Value:
-        """How far each lane of a copy is from lane 0 of copy 0, as i32."""
-        return Value("<" + ", ".join(f"i32 {(copy * self.width + lane) * step}" for lane in range(self.width)) + ">", "i32", self.width)
-
+    # -- where an expression is known -----------------------------------------------------------------------
     def depth(self, value: Dim, copy: int) -> int:
         """The depth of the level at which the expression is known."""
         return self.depth_of_terms(terms_of(value), copy)
@@ -98,73 +51,83 @@ class Indexing:
             groups.setdefault(self.depth_of_terms((term,), 0), []).append(term)
         return [(depth, tuple(groups[depth])) for depth in sorted(groups)]
 
-    # -- lane 0 ---------------------------------------------------------------------------------------------
-    def scalar(self, value: Dim) -> Value:
-        """The expression as one i64; the vector axis counts with its value in lane 0 of copy 0."""
-        return self.scalar_of_terms(terms_of(value))
+    def own(self, terms: Terms, copy: int) -> int:
+        """The copy that the terms have their value for: 0 when it is that of all copies."""
+        return copy if copy and self.steps.moves(terms) else 0
 
-    def scalar_of_terms(self, terms: Terms) -> Value:
+    # -- lane 0 ---------------------------------------------------------------------------------------------
+    def scalar(self, value: Dim, copy: int = 0) -> Value:
+        """The expression as one i64; the vector axis counts with its value in lane 0 of the copy."""
+        return self.scalar_of_terms(terms_of(value), copy)
+
+    def scalar_of_terms(self, terms: Terms, copy: int) -> Value:
         total: Value | None = None
         so_far: Terms = ()
         for depth, part in self.by_depth(terms):
             so_far += part
-            total = self.nest.keep(("index", so_far), depth, lambda part=part, total=total: self.sum_scalar(part, total))
+            key = ("index", so_far, self.own(so_far, copy))
+            total = self.nest.keep(key, depth, lambda part=part, total=total: self.sum_scalar(part, copy, total))
         return total if total is not None else self.e.const(0, "i64")
 
-    def sum_scalar(self, terms: Terms, total: Value | None = None) -> Value:
+    def sum_scalar(self, terms: Terms, copy: int, total: Value | None = None) -> Value:
         for monomial, coefficient in terms:
-            part = self.product_scalar(monomial, coefficient)
+            part = self.product_scalar(monomial, coefficient, copy)
             total = part if total is None else self.e.add(total, part)
         assert total is not None
         return total
 
-    def product_scalar(self, monomial: Monomial, coefficient: int) -> Value:
+    def product_scalar(self, monomial: Monomial, coefficient: int, copy: int) -> Value:
         out: Value | None = None
         for a in monomial:
-            factor = self.atom_scalar(a)
+            factor = self.atom_scalar(a, copy)
             out = factor if out is None else self.e.mul(out, factor)
         if out is None:
             return self.e.const(coefficient, "i64")
         return out if coefficient == 1 else self.e.mul(out, self.e.const(coefficient, "i64"))
 
-    def atom_scalar(self, a: Atom) -> Value:
+    def atom_scalar(self, a: Atom, copy: int) -> Value:
         if a.kind == "axis":
-            return self.nest.axis(a.name)[0]
+            first, depth = self.nest.axis(a.name)
+            if not copy or a.name != self.steps.vector:
+                return first
+            return self.nest.keep(("lane 0", copy), depth, lambda: self.e.add(first, self.e.const(copy * self.width, "i64")))
         if a.kind == "symbol":
             return self.size(a.name)
         if a.kind == "loaded":
-            return self.loaded(a.payload, 0)[0]
-        return self.nest.keep(("atom", a), self.depth_of_atom(a, 0), lambda: self.opaque(a, self.scalar))
+            return self.loaded(a.payload, copy)[0]
+        key = ("atom", a, self.own((((a,), 1),), copy))
+        return self.nest.keep(key, self.depth_of_atom(a, copy), lambda: self.opaque(a, lambda value: self.scalar(value, copy)))
 
     # -- all lanes ------------------------------------------------------------------------------------------
     def lanes(self, value: Dim, copy: int) -> Value:
         """The expression in every lane of a copy."""
-        fixed, varying = self.split(value)
+        fixed, varying = self.steps.split(value)
         if not varying:
-            return self.splat_terms(fixed)
+            return self.splat_terms(fixed, copy)
         depth = self.depth_of_terms(varying, copy)
         part = self.nest.keep(("lanes", varying, copy), depth, lambda: self.sum_lanes(varying, copy))
         if not fixed:
             return part
-        base = self.splat_terms(fixed)
+        base = self.splat_terms(fixed, copy)
         return self.nest.keep(("lanes", terms_of(value), copy), self.depth(value, copy), lambda: self.e.add(part, base))
 
-    def splat_terms(self, terms: Terms) -> Value:
-        value = self.scalar_of_terms(terms)
-        return self.nest.keep(("splat", terms), self.depth_of_terms(terms, 0), lambda: self.e.splat(value, self.width))
+    def splat_terms(self, terms: Terms, copy: int) -> Value:
+        value = self.scalar_of_terms(terms, copy)
+        key = ("splat", terms, self.own(terms, copy))
+        return self.nest.keep(key, self.depth_of_terms(terms, copy), lambda: self.e.splat(value, self.width))
 
     def sum_lanes(self, terms: Terms, copy: int) -> Value:
         total: Value | None = None
         for monomial, coefficient in terms:
-            fixed = tuple(a for a in monomial if not self.atom_varies(a))
+            fixed = tuple(a for a in monomial if not self.steps.atom_varies(a))
             part: Value | None = None
             for a in monomial:
-                if self.atom_varies(a):
+                if self.steps.atom_varies(a):
                     factor = self.atom_lanes(a, copy)
                     part = factor if part is None else self.e.mul(part, factor)
             assert part is not None
             if fixed or coefficient != 1:
-                part = self.e.mul(part, self.splat_terms(((fixed, coefficient),)))
+                part = self.e.mul(part, self.splat_terms(((fixed, coefficient),), copy))
             total = part if total is None else self.e.add(total, part)
         assert total is not None
         return total
@@ -176,7 +139,7 @@ class Indexing:
         if a.kind == "loaded":
             return self.loaded(a.payload, copy)[0]
         depth = self.depth_of_atom(a, copy)
-        return self.nest.keep(("atom", a, copy), depth, lambda: self.opaque(a, lambda value: self.lanes(value, copy)))
+        return self.nest.keep(("atom in lanes", a, copy), depth, lambda: self.opaque(a, lambda value: self.lanes(value, copy)))
 
     def count_from(self, first: Value, copy: int) -> Value:
         steps = ", ".join(f"i64 {copy * self.width + lane}" for lane in range(self.width))

@@ -37,7 +37,7 @@ class LoopEmitter:
         self.plan = plan
         self.kernel = plan.kernel
         self.nest = Nest(e)
-        self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked)
+        self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked, aligned=True)
         self.x.reduce = self.reduce_now
         self.copies: Sequence[int] = (0,)
 
@@ -145,7 +145,7 @@ class LoopEmitter:
     def loop_tiles(self, tiling: Tiling, start: Value, stop: Value) -> None:
         """One tile after another along the vector axis, and in each its rows."""
         e, x, width, name = self.e, self.x, self.x.width, tiling.across.name
-        tiles = TileEmitter(x, tiling, x.vector)
+        tiles = TileEmitter(x, tiling)
         first = e.mul(self.nest.axis(name)[0], e.const(width, "i64"))
         end = e.intrinsic("smin", e.add(first, e.const(width, "i64")), self.index(tiling.across.size))
 
@@ -311,7 +311,7 @@ class LoopEmitter:
         """Ask for what a load will read at the next outer point, while this one still computes."""
         e, x, outer = self.e, self.x, self.plan.parallel[-1]
         index, kind = node.attributes["index"], memory_kind(node.dtype)
-        if not x.indexing.is_contiguous(index):
+        if not x.steps.is_contiguous(index):
             return
         pointer = x.memory.address(node.attributes["buffer"], index, kind, copy)
         further = substitute(index, {outer.name: axis(outer.name, outer.size) + 1}) - index

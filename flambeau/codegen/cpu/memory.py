@@ -30,20 +30,22 @@ class Memory:
 
     # -- addresses ------------------------------------------------------------------------------------------
     def address(self, buffer: int, index: Dim, kind: str, copy: int = 0) -> Value:
-        """The address of lane 0: the part of each loop is added in that loop."""
+        """The address of lane 0 of the copy: the part of each loop is added in that loop."""
         return self.address_from(self.buffer(buffer), buffer, index, kind, copy)
 
     def address_from(self, pointer: Value, key: object, index: Dim, kind: str, copy: int) -> Value:
         """The same from the base ``pointer``, which ``key`` stands for."""
         so_far: Terms = ()
+        even = self.indexing.steps.is_even(index)
+        at = 0 if even else copy
         for depth, part in self.indexing.by_depth(terms_of(index)):
             so_far += part
             pointer = self.nest.keep(
-                ("address", key, so_far),
+                ("address", key, so_far, self.indexing.own(so_far, at)),
                 depth,
-                lambda part=part, pointer=pointer: self.e.offset(pointer, self.indexing.scalar_of_terms(part), kind),
+                lambda part=part, pointer=pointer: self.e.offset(pointer, self.indexing.scalar_of_terms(part, at), kind),
             )
-        return self.e.offset(pointer, copy * self.indexing.width, kind) if copy else pointer
+        return self.e.offset(pointer, copy * self.indexing.width, kind) if copy and even else pointer
 
     def addresses(self, buffer: int, index: Dim, kind: str, copy: int) -> Value:
         """The address of every lane, as a vector of pointers."""
@@ -65,30 +67,20 @@ class Memory:
         self.e.emit(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 3, i32 1)")
 
     # -- reads ------------------------------------------------------------------------------------------------
-    def load_one(self, buffer: int, index: Dim, element: dtype, valid: Value | None) -> Value:
+    def load_one(self, buffer: int, index: Dim, element: dtype, valid: Value | None, copy: int = 0) -> Value:
         """One element; zero where ``valid`` is false."""
         kind = memory_kind(element)
-        pointer = self.address(buffer, index, kind)
-        return self.to_register(self.load_if(pointer, kind, valid), element)
-
-    def load_if(self, pointer: Value, kind: str, valid: Value | None) -> Value:
-        e = self.e
+        pointer = self.address(buffer, index, kind, copy)
         if valid is None or valid.text == "true":
-            return e.load(pointer, kind)
-        inside, after, before = e.fresh_label("valid"), e.fresh_label("loaded"), e.block
-        e.branch_if(valid, inside, after)
-        e.label(inside)
-        value = e.load(pointer, kind)
-        e.branch(after)
-        e.label(after)
-        out = Value(e.fresh(), kind)
-        e.emit(f"{out.text} = phi {kind} [ {value.text}, %{inside} ], [ {e.const(0, kind).text}, %{before} ]")
-        return out
+            value = self.e.load(pointer, kind)
+        else:
+            value = self.nest.choose(valid, lambda: self.e.load(pointer, kind), self.e.const(0, kind))
+        return self.to_register(value, element)
 
     def load_lanes(self, buffer: int, index: Dim, element: dtype, mask: Value | None, copy: int) -> Value:
         """One element for each lane; zero, and nothing read, where the mask is false."""
         kind = memory_kind(element)
-        if self.indexing.is_contiguous(index):
+        if self.indexing.steps.is_contiguous(index):
             return self.load_vector(self.address(buffer, index, kind, copy), element, mask)
         return self.to_register(self.gather(self.addresses(buffer, index, kind, copy), kind, mask), element)
 
@@ -114,7 +106,7 @@ class Memory:
     def store_lanes(self, buffer: int, index: Dim, element: dtype, value: Value, mask: Value | None, copy: int) -> None:
         """Write each lane; of lanes with the same index the last stays."""
         kind = memory_kind(element)
-        if self.indexing.is_contiguous(index):
+        if self.indexing.steps.is_contiguous(index):
             self.store_vector(self.address(buffer, index, kind, copy), element, value, mask)
         else:
             self.scatter(self.to_memory(value, element), self.addresses(buffer, index, kind, copy), mask)

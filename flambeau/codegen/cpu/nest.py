@@ -124,6 +124,22 @@ class Nest:
         e.branch(head)
         e.label(after)
 
+    def choose(self, condition: Value, make: Callable[[], Value], otherwise: Value) -> Value:
+        """``make()`` where the scalar condition holds, jumped over where it does not."""
+        e = self.e
+        inside, after, before = e.fresh_label("valid"), e.fresh_label("given"), e.block
+        e.branch_if(condition, inside, after)
+        e.label(inside)
+        memo = dict(self.levels[-1].memo)
+        value = make()
+        self.levels[-1].memo = memo
+        last = e.block
+        e.branch(after)
+        e.label(after)
+        out = Value(e.fresh(), otherwise.kind, otherwise.width)
+        e.emit(f"{out.text} = phi {out.type} [ {value.text}, %{last} ], [ {otherwise.text}, %{before} ]")
+        return out
+
     def when(self, condition: Value, body: Callable[[], object]) -> None:
         """Run ``body``'s text only where the scalar condition holds; what it writes is not remembered afterwards."""
         e = self.e

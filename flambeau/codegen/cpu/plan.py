@@ -88,7 +88,7 @@ class KernelPlan:
     def choose_tiling(self) -> Tiling | None:
         if self.phases or not self.lanes_outside or not self.kernel.outer[-1].parallel:
             return None
-        return plan_tiling(self.kernel, self.order, self.parallel)
+        return plan_tiling(self.kernel, self.order, self.parallel, self.width)
 
     # -- iterations ---------------------------------------------------------------------------------------------
     def choose_block(self) -> int:

@@ -20,7 +20,7 @@ def emit_store(x: ExpressionEmitter, store: Store, copy: int, in_lanes: bool) ->
         return
     if not in_lanes:
         store_one(x, store)
-    elif store.mode == "set" or x.indexing.has_distinct_lanes(store.index):
+    elif store.mode == "set" or x.steps.has_distinct_lanes(store.index):
         store_vector(x, store, copy)
     else:
         store_in_order(x, store, copy)

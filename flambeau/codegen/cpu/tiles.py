@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
+from flambeau.codegen.cpu.lane_steps import LaneSteps
 from flambeau.codegen.cpu.memory import memory_kind
-from flambeau.core.symbolic import Atom, Dim, atoms_of, axis, substitute, terms_of
+from flambeau.core.symbolic import Dim, atoms_of, axis, is_constant, substitute
 from flambeau.ir.kernel import LOAD, Kernel, KernelAxis
 from flambeau.ir.node import Node
 
@@ -24,45 +25,36 @@ class Tiling:
     nodes: tuple[Node, ...]
 
 
-def plan_tiling(kernel: Kernel, order: Sequence[Node], axes: Sequence[KernelAxis]) -> Tiling | None:
+def plan_tiling(kernel: Kernel, order: Sequence[Node], axes: Sequence[KernelAxis], width: int) -> Tiling | None:
     """The tiling of a pointwise kernel along one of the parallel ``axes``, if some load needs one."""
     vector = kernel.outer[-1]
     written = {s.buffer for s in kernel.stores}
+    along = LaneSteps(vector.name, width, lambda _: True, aligned=True)
     for across in reversed(axes):
+        rows = LaneSteps(across.name, width, lambda _: True, aligned=True)
         if any(isinstance(a.size, int) and a.size < _LEAST for a in (across, vector)):
             continue
         nodes = [n for n in order if n.op is LOAD and not n.sources and n.attributes["buffer"] not in written]
-        nodes = [n for n in nodes if lies_across(n.attributes["index"], vector.name, across.name)]
+        nodes = [n for n in nodes if lies_across(n.attributes["index"], along, rows)]
         if nodes:
             return Tiling(across, tuple(nodes))
     return None
 
 
-def lies_across(index: Dim, vector: str, across: str) -> bool:
-    """Whether the index grows by one along ``across`` and by the same distance for each lane, which is not one."""
-    if any(a.kind not in ("axis", "symbol") for a in atoms_of(index)):
+def lies_across(index: Dim, along: LaneSteps, rows: LaneSteps) -> bool:
+    """Whether the index grows by one from row to row and by the same distance from lane to lane, which is not one."""
+    if any(a.kind == "loaded" for a in atoms_of(index)) or not along.varies(index) or rows.constant_step(index) != 1:
         return False
-    steps = {name: [(m, c) for m, c in terms_of(index) if any(a.name == name for a in m)] for name in (vector, across)}
-    if any(count(m, vector) + count(m, across) > 1 for m, _ in terms_of(index)) or not steps[vector]:
-        return False
-    return is_single(steps[across]) and not is_single(steps[vector])
-
-
-def count(monomial: Sequence[Atom], name: str) -> int:
-    return sum(a.name == name for a in monomial)
-
-
-def is_single(terms: Sequence[tuple[Sequence[Atom], int]]) -> bool:
-    return len(terms) == 1 and len(terms[0][0]) == 1 and terms[0][1] == 1
+    distance = along.distance(index)
+    return distance is not None and not is_constant(distance, 1)
 
 
 class TileEmitter:
     """Fills scratch memory with turned tiles, and reads their rows back as values of the loads."""
 
-    def __init__(self, x: ExpressionEmitter, tiling: Tiling, vector: str) -> None:
+    def __init__(self, x: ExpressionEmitter, tiling: Tiling) -> None:
         self.x = x
         self.tiling = tiling
-        self.vector = vector
         # A name of its own: what is computed for the tile's first row must not be taken for that of another row.
         self.first_row = f"{tiling.across.name} of the tile"
 
@@ -74,8 +66,9 @@ class TileEmitter:
         for number, node in enumerate(self.tiling.nodes):
             index: Dim = node.attributes["index"]
             origin = substitute(index, {self.tiling.across.name: axis(self.first_row, self.tiling.across.size)})
-            lane = axis(self.vector, x.kernel.outer[-1].size)
-            distance = x.indexing.scalar(substitute(index, {self.vector: lane + 1}) - index)
+            step = x.steps.distance(index)
+            assert step is not None
+            distance = x.indexing.scalar(step)
             kind = memory_kind(node.dtype)
             pointer = x.memory.address(node.attributes["buffer"], origin, kind)
             vectors = [e.masked_load(pointer, kind, mask)]
