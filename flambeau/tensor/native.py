@@ -21,6 +21,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.core.shape import Size
 from flambeau.interp.eager import report_error
+from flambeau.interp.functions import Derivative
 from flambeau.ops.declare import ALL, Operator
 from flambeau.runtime import launch as tasks_of
 from flambeau.runtime import thread_pool
@@ -30,7 +31,8 @@ from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.language import Struct
 from flambeau.runtime.native.library import Library
 from flambeau.tensor import dispatch
-from flambeau.tensor.dispatch import Call, CallPlan, plan_call, run_call, run_into, take_apart, wanted_of
+from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
+from flambeau.tensor.tape import Saved
 from flambeau.tensor.views import Step, View
 
 # Plans kept; past this all are dropped, so that a program with ever new shapes does not fill memory.
@@ -129,6 +131,8 @@ class _Plan:
         fields["structure"], kind, fields["returned"] = container
         if kind is not None:
             fields["container"] = id(kind)
+        if plan.derivative is not None:
+            fields["recording"] = self._recording(plan)
         fields["inputs"] = len(call.tensors)
         fields["made"] = len(run.outputs)
         if run.views is not None:
@@ -149,6 +153,22 @@ class _Plan:
         fields["outputs"] = self._keep(outputs, run.outputs)
         assert run.bound is not None
         self._bind(fields, run.bound)
+
+    def _recording(self, plan: CallPlan) -> int:
+        """What `dispatch.record` does with this plan."""
+        assert isinstance(plan.derivative, Derivative)
+        edges = [position for position, wanted in enumerate(plan.wanted) if wanted]
+        saves: list[int] = []
+        for kind, index in plan.derivative.saved:
+            place = plan.count + index if kind == "extra" else index
+            saves += pack(layouts.Save, {"made": kind != "input", "index": place, "output": index if kind == "output" else -1})
+        metas = tuple(plan.run.outputs[: plan.count])
+        results = [output for output, meta in enumerate(metas) if meta.dtype.is_floating_point]
+        return self._keep(pack(layouts.Recording, {
+            "call_plan": id(plan), "metas": id(metas), "edge_count": len(edges), "edges": self._keep(edges),
+            "save_count": len(plan.derivative.saved), "saves": self._keep(saves),
+            "result_count": len(results), "results": self._keep(results),
+        }), plan, metas)  # fmt: skip
 
     def _bind(self, fields: dict[str, int], bound: BoundProgram) -> None:
         self.tasks = tasks = bound.tasks
@@ -207,7 +227,9 @@ def _container(structure: Any) -> tuple[int, type[Any] | None, int] | None:
 def _performable(call: Call, plan: CallPlan) -> bool:
     """Whether native code can do all that a call with this plan asks for."""
     run = plan.run
-    if plan.derivative is not None or _container(plan.structure) is None or len(run.outputs) > launch.MAX_OUTPUTS:
+    if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
+        return False
+    if _container(plan.structure) is None or len(run.outputs) > launch.MAX_OUTPUTS:
         return False
     if run.views is not None:
         return True
@@ -293,7 +315,10 @@ def _hold_signatures(native: Library) -> dict[str, Block]:
 def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold("tensor_type", tensor_class)
     native.hold("view_type", View)
-    for name, kind in (("float", float), ("int", int), ("bool", bool), ("str", str), ("tuple", tuple), ("list", list), ("dict", dict), ("size", Size)):
+    native.hold("entry_type", OperatorEntry)
+    native.hold("saved_type", Saved)
+    plain = {"float": float, "int": int, "bool": bool, "str": str, "tuple": tuple, "list": list, "dict": dict, "size": Size}
+    for name, kind in plain.items():
         native.hold(f"{name}_type", kind)
     constants = (dtype, Device)
     native.hold_block("constants", Block(list(map(id, constants)), constants))

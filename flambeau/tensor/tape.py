@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.context import context
+from flambeau.runtime.native.records import EntryFields, SavedFields, next_sequence
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor.base import TensorBase
-
-_sequence = itertools.count()
 
 SECOND_BACKWARD = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved "
@@ -20,10 +18,13 @@ SECOND_BACKWARD = (
 )
 
 
-class Saved:
+class Saved(SavedFields):
     """A tensor kept for backward, with the version it must still have."""
 
-    __slots__ = ("output", "tensor", "version")
+    __slots__ = ()
+    tensor: TensorBase
+    version: int
+    output: int
 
     def __init__(self, tensor: TensorBase, output: int = -1) -> None:
         self.tensor = tensor
@@ -31,24 +32,60 @@ class Saved:
         self.output = output  # >= 0: it is this output of the entry itself, kept without its entry to avoid a cycle
 
 
-class Entry:
+class Entry(EntryFields):
     """One differentiable call. ``edges[i]`` is where gradient i goes: (entry or leaf tensor, which of its outputs), or None.
 
-    ``apply(cotangents)`` gives the gradients; a cotangent is None where nothing came back.
+    ``apply(cotangents)`` gives the gradients; a cotangent is None where nothing came back. ``metas`` describe the outputs. The
+    fields ``plan``, ``numbers`` and ``saved`` are for subclasses.
     """
 
-    __slots__ = ("__weakref__", "edges", "hooks", "metadata", "metas", "output_hooks", "pre_hooks", "sequence")
+    __slots__ = ()
+    edges: list[tuple[Any, int] | None]
+    metas: Sequence[TensorMeta]
+    plan: Any
+    numbers: Any
+    saved: Any
+    sequence: int
+    _hooks: list[Callable[..., Any]] | None
+    _pre_hooks: list[Callable[..., Any]] | None
+    _output_hooks: dict[int, dict[int, Any]] | None
+    _metadata: dict[Any, Any] | None
 
     name = "Backward"
 
     def __init__(self, edges: list[tuple[Any, int] | None], metas: Sequence[TensorMeta]) -> None:
         self.edges = edges
         self.metas = list(metas)
-        self.sequence = next(_sequence)
-        self.hooks: list[Callable[..., Any]] = []
-        self.pre_hooks: list[Callable[..., Any]] = []
-        self.output_hooks: dict[int, dict[int, Any]] = {}
-        self.metadata: dict[Any, Any] = {}
+        self.sequence = next_sequence()
+        self._hooks = self._pre_hooks = self._output_hooks = self._metadata = None
+
+    @property
+    def hooks(self) -> list[Callable[..., Any]]:
+        """Called with the gradients after the entry has run."""
+        if self._hooks is None:
+            self._hooks = []
+        return self._hooks
+
+    @property
+    def pre_hooks(self) -> list[Callable[..., Any]]:
+        """Called with the cotangents before it runs."""
+        if self._pre_hooks is None:
+            self._pre_hooks = []
+        return self._pre_hooks
+
+    @property
+    def output_hooks(self) -> dict[int, dict[int, Any]]:
+        """The hooks of the tensors that are its outputs."""
+        if self._output_hooks is None:
+            self._output_hooks = {}
+        return self._output_hooks
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """What the user keeps with the entry."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         raise NotImplementedError
@@ -99,7 +136,9 @@ def check_saved(name: str, saved: Saved) -> TensorBase:
     """The saved tensor, if nobody changed it; torch's RuntimeError otherwise."""
     tensor = saved.tensor
     if tensor.memory.version != saved.version:
-        kind = {"float32": "torch.FloatTensor", "float64": "torch.DoubleTensor"}.get(tensor.meta.dtype.name, f"torch.{tensor.meta.dtype.name}")
+        kind = {"float32": "torch.FloatTensor", "float64": "torch.DoubleTensor"}.get(
+            tensor.meta.dtype.name, f"torch.{tensor.meta.dtype.name}"
+        )
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{kind} {list(tensor.meta.shape)}], which is saved by {name}, is at version {tensor.memory.version}; expected version "
@@ -180,11 +219,11 @@ class _Engine:
     def _run_entry(self, entry: Entry, cotangents: list[TensorBase | None] | None) -> Sequence[TensorBase | None]:
         if cotangents is None:
             return [None] * len(entry.edges)
-        for output, hooks in entry.output_hooks.items():
+        for output, hooks in entry._output_hooks.items() if entry._output_hooks else ():
             gradient = cotangents[output]
             if gradient is not None:
                 cotangents[output] = _run_tensor_hooks(hooks, gradient)
-        for hook in list(entry.pre_hooks):
+        for hook in list(entry._pre_hooks) if entry._pre_hooks else ():
             changed = hook(tuple(cotangents))
             if changed is not None:
                 cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
@@ -195,7 +234,7 @@ class _Engine:
         gradients = entry.apply(cotangents)
         if not self.retain_graph:
             entry.release()
-        for hook in list(entry.hooks):
+        for hook in list(entry._hooks) if entry._hooks else ():
             changed = hook(tuple(gradients), tuple(cotangents))
             if changed is not None:
                 gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]

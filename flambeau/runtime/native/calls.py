@@ -96,7 +96,7 @@ def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
-    return perform(plan, arguments.tensors, arguments.numbers)
+    return perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
 
 
 @native
@@ -281,7 +281,7 @@ def attempt_into(arguments: Arguments, signature: Signature, values: Words, targ
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
-    return perform(plan, arguments.tensors, arguments.numbers)
+    return perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
 
 
 @native

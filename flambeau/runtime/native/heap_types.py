@@ -18,7 +18,7 @@ _SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_init": 60, "tp_tr
 _T_OBJECT, _T_BOOL, _T_OBJECT_EX, _T_LONGLONG, _T_PYSSIZET = 6, 14, 16, 17, 19
 _READONLY = 1
 _DEFAULT, _BASETYPE, _HAVE_GC = 1 << 18, 1 << 10, 1 << 14
-METH_FASTCALL, METH_KEYWORDS, METH_ONE = 0x80, 0x02, 0x08
+METH_FASTCALL, METH_KEYWORDS, METH_NONE, METH_ONE = 0x80, 0x02, 0x04, 0x08
 
 
 class _Slot(ctypes.Structure):

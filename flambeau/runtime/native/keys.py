@@ -105,7 +105,7 @@ def add_number(arguments: Arguments, number: Object, default: Object) -> Word:
     elif kind == shared.int_type:
         tag = INT_NUMBER
         values = stack(2)
-        if not same and default and default.type == kind and int_of(number, values) and int_of(default, values + 8) and values[0] == values[1]:
+        if default and default.type == kind and int_of(number, values) and int_of(default, values + 8) and values[0] == values[1]:
             same = 1
     elif kind == shared.bool_type:
         tag = BOOL_NUMBER

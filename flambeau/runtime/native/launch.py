@@ -21,10 +21,11 @@ from flambeau.runtime.native.c_api import (
     PyTuple_SetItem,
     PyType_GenericAlloc,
 )
-from flambeau.runtime.native.keys import MAX_NUMBERS, int_of
+from flambeau.runtime.native.keys import int_of
 from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, native, stack
 from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Tensor, View, shared
 from flambeau.runtime.native.memory import FAILED, allocate, release, storage_new
+from flambeau.runtime.native.tape import record
 from flambeau.runtime.native.tensors import tensor_new
 
 # Kinds of plans: left to Python, kernels to run, results that share operands' memory, written into operands.
@@ -252,7 +253,7 @@ def collect(plan: Plan, made: Words) -> Word:
 
 
 @native
-def perform(plan: Plan, tensors: Words, numbers: Words) -> Word:
+def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> Word:
     """The result of a call by its plan; 0 with an error set, or UNUSUAL with nothing done."""
     kind = plan.kind
     if kind == PYTHON:
@@ -265,6 +266,9 @@ def perform(plan: Plan, tensors: Words, numbers: Words) -> Word:
         status = make_views(plan, tensors, made)
     else:
         status = launch(plan, tensors, numbers, made)
+    if status == 0 and plan.recording and record(plan, tensors, number_count, numbers, made) == FAILED:
+        drop(made, plan.made)
+        status = FAILED
     result = 0
     if status == 0:
         if kind == WRITE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Arguments", "Bin", "Binary", "Object", "Output", "Patch", "Plan", "Scalar", "Shared", "Signature", "Storage", "Tensor", "View",
+__all__ = ["Arguments", "Bin", "Binary", "Entry", "Object", "Output", "Patch", "Plan", "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Storage", "Tensor", "View",
            "shared"]  # fmt: skip
 
 
@@ -55,6 +55,34 @@ class View(Struct):
     type: Word
     base: Word
     steps: Word
+
+
+class Entry(Struct):
+    """`tensor.tape.Entry`."""
+
+    references: Word
+    type: Word
+    edges: Word
+    metas: Word
+    plan: Word
+    numbers: Word
+    saved: Word
+    _hooks: Word
+    _pre_hooks: Word
+    _output_hooks: Word
+    _metadata: Word
+    sequence: Word
+    weakrefs: Word
+
+
+class Saved(Struct):
+    """`tensor.tape.Saved`."""
+
+    references: Word
+    type: Word
+    tensor: Tensor
+    version: Word
+    output: Word
 
 
 class Bin(Struct):
@@ -116,6 +144,27 @@ class Scalar(Struct):
     kind: Word
 
 
+class Save(Struct):
+    """A value to keep for backward: operand or output ``index`` (``made`` tells which); as `Saved` ``output``."""
+
+    made: Word
+    index: Word
+    output: Word
+
+
+class Recording(Struct):
+    """What goes on the tape: for which operands (positions) gradients are wanted, what is saved, which results get the entry."""
+
+    call_plan: Word
+    metas: Word
+    edge_count: Word
+    edges: Words
+    save_count: Word
+    saves: Array[Save]
+    result_count: Word
+    results: Words
+
+
 class Plan(Struct):
     """What a call with this key does. ``owner`` is the Python object that keeps all of it alive.
 
@@ -147,6 +196,7 @@ class Plan(Struct):
     structure: Word
     container: Word
     returned: Word
+    recording: Recording
 
 
 class Binary(Struct):
@@ -173,6 +223,9 @@ class Shared(Struct):
     tensor_type: Word
     tensor_fields: Word
     view_type: Word
+    entry_type: Word
+    saved_type: Word
+    sequence: Word
     # -- modes of thread `mode_thread`
     mode_thread: Word
     mode: Word

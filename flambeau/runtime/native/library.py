@@ -10,13 +10,13 @@ from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import calls, heap_types, keys, launch, layouts, memory, tensors
+from flambeau.runtime.native import calls, heap_types, keys, launch, layouts, memory, tape, tensors
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
 __all__ = ["Library", "load", "set_loader"]
 
-_MODULES = (memory, tensors, keys, launch, calls)
+_MODULES = (memory, tensors, tape, keys, launch, calls)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
@@ -70,6 +70,8 @@ class Library:
         self.pop_block: Callable[[int], int] = self.function("allocator_pop", heap_types.METH_ONE)
         self.push_block: Callable[[int, int], None] = self.function("allocator_push", heap_types.METH_FASTCALL)
         self._make_tensors()
+        self._make_entries()
+        self.next_sequence: Callable[[], int] = self.function("next_sequence", heap_types.METH_NONE)
         self.set_modes: Callable[[int], None] = self.function("set_modes", heap_types.METH_ONE)
         self.change_mode: Callable[[int, bool], None] = self.function("change_mode", heap_types.METH_FASTCALL)
 
@@ -96,6 +98,17 @@ class Library:
         self.view_fields = heap_types.make_type(HeapType(
             "flambeau.runtime.native.records.ViewFields", layouts.View, self.slots("view", "traverse", "clear", "dealloc"),
             required=("base", "steps"),
+        ))  # fmt: skip
+
+    def _make_entries(self) -> None:
+        self.entry_fields = heap_types.make_type(HeapType(
+            "flambeau.runtime.native.records.EntryFields", layouts.Entry, self.slots("entry", "traverse", "clear", "dealloc"),
+            optional=("edges", "metas", "plan", "numbers", "saved", "_hooks", "_pre_hooks", "_output_hooks", "_metadata"),
+            numbers=("sequence",),
+        ))  # fmt: skip
+        self.saved_fields = heap_types.make_type(HeapType(
+            "flambeau.runtime.native.records.SavedFields", layouts.Saved, self.slots("saved", "traverse", "clear", "dealloc"),
+            required=("tensor",), numbers=("version", "output"),
         ))  # fmt: skip
 
     def slots(self, stem: str, *names: str) -> dict[str, int]:
