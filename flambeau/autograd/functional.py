@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.tensor import Tensor
 from flambeau.tensor.autograd import grad
-from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.functions_shape import stack
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, TensorBase) else tuple(value)
+    return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
 def _fresh(inputs: Any, create_graph: bool) -> tuple[Any, ...]:
@@ -29,9 +29,16 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """
     given = _fresh(inputs, create_graph)
     outputs = func(*given)
-    found = grad(_tuple(outputs), given, None if v is None else _tuple(v), create_graph=create_graph, allow_unused=not strict, materialize_grads=not strict)
-    single = isinstance(inputs, TensorBase)
-    kept = outputs if create_graph else outputs.detach() if isinstance(outputs, TensorBase) else tuple(o.detach() for o in outputs)
+    found = grad(
+        _tuple(outputs),
+        given,
+        None if v is None else _tuple(v),
+        create_graph=create_graph,
+        allow_unused=not strict,
+        materialize_grads=not strict,
+    )
+    single = isinstance(inputs, Tensor)
+    kept = outputs if create_graph else outputs.detach() if isinstance(outputs, Tensor) else tuple(o.detach() for o in outputs)
     return kept, found[0] if single else found
 
 
@@ -53,9 +60,9 @@ def jacobian(
     given = _fresh(inputs, create_graph)
     outputs = func(*given)
     rows = tuple(_rows(output, given, create_graph) for output in _tuple(outputs))
-    if isinstance(inputs, TensorBase):
+    if isinstance(inputs, Tensor):
         rows = tuple(row[0] for row in rows)
-    return rows[0] if isinstance(outputs, TensorBase) else rows
+    return rows[0] if isinstance(outputs, Tensor) else rows
 
 
 def _rows(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
@@ -81,10 +88,10 @@ def hessian(
 
     def gradient(*given: Any) -> Any:
         output = func(*given)
-        if not isinstance(output, TensorBase) or output.meta.numel != 1:
+        if not isinstance(output, Tensor) or output.meta.numel != 1:
             raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
         found = grad(output, given, create_graph=True, allow_unused=True, materialize_grads=True)
-        return found[0] if isinstance(inputs, TensorBase) else found
+        return found[0] if isinstance(inputs, Tensor) else found
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
@@ -96,7 +103,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     first = grad(output, given, create_graph=True, allow_unused=True, materialize_grads=True)
     weights = None if v is None else _tuple(v)
     found = grad(first, given, weights, create_graph=create_graph, allow_unused=True, materialize_grads=True)
-    return output if create_graph else output.detach(), found[0] if isinstance(inputs, TensorBase) else found
+    return output if create_graph else output.detach(), found[0] if isinstance(inputs, Tensor) else found
 
 
 hvp = vhp

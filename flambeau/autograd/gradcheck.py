@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.tensor import Tensor
 from flambeau.tensor.autograd import grad
-from flambeau.tensor.base import TensorBase
 from flambeau.tensor.grad_mode import no_grad
 
 
@@ -30,12 +30,12 @@ def gradcheck(
     >>> torch.autograd.gradcheck(torch.sin, (x,))
     True
     """
-    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
-    chosen = [x for x in given if isinstance(x, TensorBase) and x.requires_grad]  # type: ignore[attr-defined]
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    chosen = [x for x in given if isinstance(x, Tensor) and x.requires_grad]
     if not chosen:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     outputs = func(*given)
-    many = [outputs] if isinstance(outputs, TensorBase) else list(outputs)
+    many = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     for (i, output), (k, x) in itertools.product(enumerate(many), enumerate(chosen)):
         if not output.requires_grad:
             continue
@@ -68,7 +68,7 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], position: int,
             for step in (eps, -eps):
                 values[place] = kept + step
                 outputs = func(*inputs)
-                output = outputs if isinstance(outputs, TensorBase) else outputs[position]
+                output = outputs if isinstance(outputs, Tensor) else outputs[position]
                 ends.append(output.array().reshape(-1).copy())  # type: ignore[attr-defined]
             values[place] = kept
             rows.append((ends[0] - ends[1]) / (2 * eps))

@@ -111,12 +111,12 @@ def _layout(strides: tuple[Dim, Dim, Dim]) -> str:
 
 
 def _matmul_kernel(operands: MatmulOperands, built: BuiltKernel) -> MatmulKernel:
-    layouts = tuple(_layout(s) for s in operands.strides)
-    key = (operands.dtypes, layouts, built.kernel)
+    left, right = map(_layout, operands.strides)
+    key = (operands.dtypes, left, right, built.kernel)
     found = _matmuls.get(key)
     if found is None:
         epilogue = epilogue_of(built.kernel)
-        spec = MatmulSpec(*operands.dtypes, *layouts, vector_bits(), cpu_features(), epilogue.extra_slots)
+        spec = MatmulSpec(*operands.dtypes, left, right, vector_bits(), cpu_features(), epilogue.extra_slots)
         found = _matmuls[key] = matmul_kernel(spec, epilogue)
     return found
 

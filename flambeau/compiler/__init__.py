@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.compiled import CompiledFunction
+from flambeau.capture.compiled import RECOMPILE_LIMIT, CompiledFunction
 from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
 from flambeau.nn.compiled_module import OptimizedModule
@@ -19,7 +19,8 @@ MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cu
 
 
 def compile(  # noqa: A001 - torch's own name
-    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable[..., Any] = "inductor",
+    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
     mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,  # noqa: A002
     recompile_limit: int | None = None,
 ) -> Any:  # fmt: skip
@@ -47,11 +48,11 @@ def compile(  # noqa: A001 - torch's own name
         raise RuntimeError(f"compile: unknown backend {backend!r}; use one of {', '.join(BACKENDS)}")
     if mode not in MODES:
         raise RuntimeError(f"compile: unknown mode {mode!r}; use one of {', '.join(map(str, MODES))}")
-    limit = {} if recompile_limit is None else {"recompile_limit": recompile_limit}
+    limit = RECOMPILE_LIMIT if recompile_limit is None else recompile_limit
     eager = disable or backend in ("eager", "aot_eager")
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model.__call__, fullgraph, eager, **limit))
-    return CompiledFunction(model, fullgraph, eager, **limit)
+        return OptimizedModule(model, CompiledFunction(model.__call__, fullgraph, eager, limit))
+    return CompiledFunction(model, fullgraph, eager, limit)
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

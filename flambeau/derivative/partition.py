@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flambeau.derivative.differentiate import gradients
 from flambeau.core.aval import Aval
+from flambeau.derivative.differentiate import gradients
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
 
@@ -38,7 +38,9 @@ def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> 
     parts = gradients(graph.outputs, cotangents, wanted)
     found = [g for g in parts if g is not None]
     saved = _saved(graph, found)
-    names: dict[Node, Node] = {node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)}
+    names: dict[Node, Node] = {
+        node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)
+    }
     given = [g for g in cotangents if g is not None]
     outputs = rebuild(found, lambda node, sources: None, {**names, **{g: g for g in given}})
     extra = tuple(n for n in saved if n.op is not INPUT and n not in graph.outputs)

@@ -86,7 +86,7 @@ def _merges(strides: list[int | None], outer: int, inner: int, shape: Ints) -> b
 
 def _memory_order(shape: Ints, operands: Sequence[list[int | None]]) -> Ints:
     """Axes sorted by stride, outermost first: for each pair the first operand whose strides tell decides."""
-    order = [a for a in range(len(shape))]
+    order = list(range(len(shape)))
     for i in range(1, len(order)):
         at = i
         while at and _goes_outside(order[at], order[at - 1], shape, operands):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.derivative.partition import Partition, partition
 from flambeau.compilation.program import Program
-from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compiled, evaluate, symbol, symbols_of
 from flambeau.core.aval import Aval
+from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compiled, evaluate, symbol, symbols_of
+from flambeau.derivative.partition import Partition, partition
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.schedule import InputSpec, OutputSpec

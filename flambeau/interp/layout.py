@@ -70,7 +70,7 @@ def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, In
         if found is None:
             return None
         strides, moved = found
-        shape = step.shape  # type: ignore[assignment]
+        shape = tuple(map(int, step.shape))  # type: ignore[arg-type]
         offset += moved
     return ViewOf(position, shape, strides, offset)
 

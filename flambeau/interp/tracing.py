@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.symbolic import Dim, Expression, SizeScope, symbol
+from flambeau.core.symbolic import Dim, SizeScope, symbol
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
@@ -62,7 +62,7 @@ class Traced:
 
     function: GraphFunction
     structure: Any
-    size_symbols: tuple[str, ...]
+    size_symbols: tuple[int | str, ...]
 
 
 def trace_operator(
@@ -77,7 +77,9 @@ def trace_operator(
     ``cast_to`` is the type that results are converted to (in-place operators and ``out=``); the first results are converted to
     the types of the tensors ``mutated``, which they will be written into. ``concrete``: no size becomes a symbol.
     """
-    names, hints = _symbols(avals, sizes, shared) if not concrete else ({**{i: list(a[0]) for i, a in enumerate(avals)}, "sizes": list(sizes)}, {})
+    names, hints = (
+        _symbols(avals, sizes, shared) if not concrete else ({**{i: list(a[0]) for i, a in enumerate(avals)}, "sizes": list(sizes)}, {})
+    )
     while True:
         scope = SizeScope(hints)
         with scope:

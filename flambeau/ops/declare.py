@@ -39,7 +39,20 @@ KINDS = ("pointwise", "view", "reshape", "general")
 class Operator:
     """A declared operation; calling it dispatches on its arguments (nodes: build the body inline; tensors: run)."""
 
-    __slots__ = ("body", "defaults", "derivative", "kind", "mutates", "name", "names", "promote", "promoted", "roles", "samples", "signature")
+    __slots__ = (
+        "body",
+        "defaults",
+        "derivative",
+        "kind",
+        "mutates",
+        "name",
+        "names",
+        "promote",
+        "promoted",
+        "roles",
+        "samples",
+        "signature",
+    )
 
     def __init__(
         self, body: Callable[..., Any], kind: str, promote: str, promoted: Sequence[str] | None,
@@ -145,7 +158,9 @@ class Region:
 
     __slots__ = ("_outputs", "arguments", "derivative", "operands")
 
-    def __init__(self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    def __init__(
+        self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]
+    ) -> None:
         self.derivative = derivative
         self.arguments = arguments
         self.operands = operands
@@ -214,9 +229,9 @@ def op(
     ``kind``: ``pointwise`` (operands broadcast, the body works element by element), ``view`` (the body uses view
     primitives on its first operand only, the result shares memory), ``reshape`` (a view where strides allow, else a
     copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type), ``float`` (integers become the
-    default float type) or ``same`` (tensors of different dtypes are an error), over the parameters ``promoted`` (default: all values). A parameter ``dtype`` that is not None is the
-    type instead. ``mutates`` names the parameters that
-    the first results are written into. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
+    default float type) or ``same`` (tensors of different dtypes are an error), over the parameters ``promoted``
+    (default: all values). A parameter ``dtype`` that is not None is the type instead. ``mutates`` names the parameters
+    that the first results are written into. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
     """
     if kind not in KINDS or promote not in ("none", "arithmetic", "float", "same"):
         raise ValueError(f"unknown kind {kind!r} or promotion {promote!r}")
@@ -354,5 +369,7 @@ def normalize_dims(dims: int | Sequence[int] | None, rank: int, operator: str) -
     given = [dims] if isinstance(dims, int) else list(dims)
     out = sorted(normalize_dim(d, rank, operator) for d in given)
     if len(set(out)) != len(out):
-        raise RuntimeError(f"{operator}: dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims {tuple(given)}")
+        raise RuntimeError(
+            f"{operator}: dim {next(d for d in out if out.count(d) > 1)} appears multiple times in the list of dims {tuple(given)}"
+        )
     return tuple(out)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from flambeau.ir.node import Node
 
 _EXPENSIVE = {
-    "exp": 10, "exp2": 10, "expm1": 16, "log": 12, "log2": 12, "log10": 14, "log1p": 16, "sin": 20, "cos": 20, "tan": 30, "asin": 30, "acos": 30,
-    "atan": 25, "sinh": 25, "cosh": 25, "tanh": 18, "asinh": 40, "acosh": 40, "atanh": 30, "erf": 20, "erfc": 40, "erfinv": 40, "lgamma": 200,
-    "digamma": 200, "pow": 40, "atan2": 40, "div": 4, "sqrt": 5, "rsqrt": 8, "rem": 30, "truncdiv": 30, "take": 6, "nextafter": 8,
+    "exp": 10, "exp2": 10, "expm1": 16, "log": 12, "log2": 12, "log10": 14, "log1p": 16, "sin": 20, "cos": 20, "tan": 30, "asin": 30,
+    "acos": 30, "atan": 25, "sinh": 25, "cosh": 25, "tanh": 18, "asinh": 40, "acosh": 40, "atanh": 30, "erf": 20, "erfc": 40,
+    "erfinv": 40, "lgamma": 200, "digamma": 200, "pow": 40, "atan2": 40, "div": 4, "sqrt": 5, "rsqrt": 8, "rem": 30, "truncdiv": 30,
+    "take": 6, "nextafter": 8,
 }  # fmt: skip
 
 

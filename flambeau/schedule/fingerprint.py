@@ -38,7 +38,9 @@ def fingerprint(group: Group, targets: Sequence[tuple[Node, int, object]], reade
             if number == len(sources):
                 sources.append(source)
             strides = tuple(_dim(s, positions) for s in source.strides)
-            parts.append(("leaf", node.dtype, _dims(node.shape, positions), strides, number, source.scalar >= 0, written.get(source.buffer)))
+            parts.append(
+                ("leaf", node.dtype, _dims(node.shape, positions), strides, number, source.scalar >= 0, written.get(source.buffer))
+            )
             continue
         attributes = tuple((k, _attribute(v, positions)) for k, v in node.attributes.items())
         at = group.members.get(node)

@@ -251,7 +251,7 @@ class _Scheduler:
         return MatmulOperands(
             product(core.shape[:-2]), core.shape[-2], core.shape[-1], shapes[0][-1],
             (self.sources[a.leaf].buffer, self.sources[b.leaf].buffer), (a.leaf.dtype, b.leaf.dtype), (a.offset, b.offset),
-            ((batches[0], *a.strides[-2:]), (batches[1], *b.strides[-2:])),
+            ((batches[0], a.strides[-2], a.strides[-1]), (batches[1], b.strides[-2], b.strides[-1])),
         )  # fmt: skip
 
     def _strides(self) -> dict[Node, Strides]:

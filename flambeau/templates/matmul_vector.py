@@ -69,7 +69,9 @@ class _VectorProduct:
         e = self.e
         return e.fma(x, y, total) if self.fused else e.add(total, e.mul(x, y))
 
-    def element(self, context: Context, operand: Operand, start: Value, at: tuple[Value, Value, Value], axis: str, mask: Value | None) -> Value:
+    def element(
+        self, context: Context, operand: Operand, start: Value, at: tuple[Value, Value, Value], axis: str, mask: Value | None
+    ) -> Value:
         """Elements of an operand from address ``start``, converted and mapped; ``at`` is their batch, row and column."""
         e, raw = self.e, storage_kind(operand.element)
         width = 1 if axis == "" else self.lanes

@@ -55,7 +55,8 @@ def write_out(out: Any, result: Any) -> Any:
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if context.grad_enabled and (result._requires_grad or dispatch.wants_gradient(out)):
         raise RuntimeError(
-            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. Leave out= away."
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. "
+            "Leave out= away."
         )
     target: Any = out
     if target.meta.shape != result.meta.shape:

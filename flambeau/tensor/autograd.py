@@ -49,7 +49,9 @@ def grad(
     weights = [None] * len(many) if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
     for t in wanted:
         if not dispatch.wants_gradient(t):
-            raise RuntimeError("One of the differentiated Tensors does not require grad. Call requires_grad_() on it before computing with it.")
+            raise RuntimeError(
+                "One of the differentiated Tensors does not require grad. Call requires_grad_() on it before computing with it."
+            )
     roots = [_root(t, g, create_graph) for t, g in zip(many, weights, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=accumulate, add=_sum)
@@ -60,7 +62,8 @@ def grad(
             value = dispatch.new_zeros(t.meta)
         elif value is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
+                "desired behavior."
             )
         out.append(value)
     return tuple(out)
@@ -72,7 +75,8 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
     if gradient is None:
         if tensor.meta.numel != 1:
             raise RuntimeError(
-                f"grad can be implicitly created only for scalar outputs, got shape {list(tensor.meta.shape)}; pass gradient= or reduce it first"
+                f"grad can be implicitly created only for scalar outputs, got shape {list(tensor.meta.shape)}; pass gradient= or "
+                "reduce it first"
             )
         gradient = ones_like(tensor)
     elif not isinstance(gradient, TensorBase):

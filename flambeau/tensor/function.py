@@ -104,7 +104,7 @@ class FunctionContext(Entry):
         self._saved = []
         for t in self._to_save:
             place = -1 if t is None else places.get(id(t), -1)
-            if place >= 0 and results[place].entry is self:
+            if t is not None and place >= 0 and results[place].entry is self:
                 # The result itself would keep this entry alive for ever.
                 t = dispatch.new_tensor(t.memory, t.address, t.meta)
             else:
@@ -149,7 +149,8 @@ class FunctionContext(Entry):
         extra = len(got) - len(shape)
         if extra < 0 or any(w not in (1, g) for g, w in zip(got[extra:], shape, strict=True)):
             raise RuntimeError(
-                f"Function {self.name} returned an invalid gradient at index {position} - got {list(got)} but expected shape compatible with "
+                f"Function {self.name} returned an invalid gradient at index {position} - got {list(got)} but expected shape "
+                "compatible with "
                 f"{list(shape)}"
             )
         axes = [i for i in range(len(got)) if i < extra or (shape[i - extra] == 1 and got[i] != 1)]
@@ -202,12 +203,16 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments of ``forward``."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward."
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for ``backward``."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

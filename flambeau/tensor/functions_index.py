@@ -136,7 +136,10 @@ def _written_into_view(input: Any, take_view: Any, src: Any) -> Any:
     out = input.clone()
     view = take_view(out)
     if view.meta.shape != src.meta.shape:
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.meta.shape)}, slice size = {list(view.meta.shape)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.meta.shape)}, slice size = "
+            f"{list(view.meta.shape)}"
+        )
     view.copy_(src)
     return out
 

@@ -51,7 +51,8 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     if input.meta.shape and other.meta.shape:
         if input.meta.shape[-1] != other.meta.shape[-1]:
             raise RuntimeError(
-                f"inner() the last dimension must match on both input tensors but got shapes {list(input.meta.shape)} and {list(other.meta.shape)}"
+                f"inner() the last dimension must match on both input tensors but got shapes {list(input.meta.shape)} and "
+                f"{list(other.meta.shape)}"
             )
         result = ops.tensordot(input, other, ((len(input.meta.shape) - 1,), (len(other.meta.shape) - 1,)))
     else:

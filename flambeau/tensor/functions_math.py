@@ -177,11 +177,15 @@ def _quantile(operator: str, x: Any, q: Any, dim: int | None, keepdim: bool, int
         raise RuntimeError(f"{operator}: input tensor must be either float or double dtype, got {x.meta.dtype}")
     shares: Any = q if isinstance(q, TensorBase) else tensor(q, dtype=x.meta.dtype)
     if shares.meta.dtype is not x.meta.dtype or len(shares.meta.shape) > 1:
-        raise RuntimeError(f"{operator}: q must be a scalar or 1D tensor of the input's dtype, got {shares.meta.dtype} {list(shares.meta.shape)}")
+        raise RuntimeError(
+            f"{operator}: q must be a scalar or 1D tensor of the input's dtype, got {shares.meta.dtype} {list(shares.meta.shape)}"
+        )
     if not isinstance(q, TensorBase) and not 0 <= q <= 1:
         raise RuntimeError(f"{operator}: q values must be in the range [0, 1], got {q}")
     rank = len(x.meta.shape)
-    source = ops.reshape(x, (-1,)) if dim is None else ops.movedim(x, normalize_dim(dim, rank, operator), -1) if rank else ops.reshape(x, (1,))
+    source = (
+        ops.reshape(x, (-1,)) if dim is None else ops.movedim(x, normalize_dim(dim, rank, operator), -1) if rank else ops.reshape(x, (1,))
+    )
     if not source.meta.shape[-1]:
         raise RuntimeError(f"{operator}: input tensor must be non-empty")
     ordered, _ = ops.sort(source, -1, False, True)
@@ -196,7 +200,7 @@ def _quantile(operator: str, x: Any, q: Any, dim: int | None, keepdim: bool, int
     result = ops.movedim(result, -1, 0)
     if not rank or (keepdim and dim is None):
         result = ops.reshape(result, (-1, *(1,) * rank))
-    elif keepdim:
+    elif keepdim and dim is not None:
         result = ops.unsqueeze(result, normalize_dim(dim, rank, operator) + 1)
     return result if shares.meta.shape else ops.squeeze(result, 0)
 
@@ -225,7 +229,9 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
 
 
 @numpy_names
-def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None) -> Any:
+def nanquantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+) -> Any:
     """The ``q``-quantiles along ``dim`` of the elements that are not NaN."""
     result = _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
     return result if out is None else write_out(out, result)
@@ -290,7 +296,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     columns = x.meta.shape[0] if N is None else N
     powers = [ops.pow(x, exponent) for exponent in builtins.range(columns)]
     if not columns:
-        return ops.reshape(ops.slice_(x, 0, 0, 0), (x.meta.shape[0], 0)) if not x.meta.shape[0] else ops.zeros((x.meta.shape[0], 0), x.meta.dtype)
+        return (
+            ops.reshape(ops.slice_(x, 0, 0, 0), (x.meta.shape[0], 0))
+            if not x.meta.shape[0]
+            else ops.zeros((x.meta.shape[0], 0), x.meta.dtype)
+        )
     return ops.stack(powers if increasing else powers[::-1], 1)
 
 

@@ -202,11 +202,14 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
 
 def _split_along(operator: str, x: Any, indices_or_sections: Any, dim: int) -> tuple[Any, ...]:
     if len(x.meta.shape) <= dim and not (dim == 1 and len(x.meta.shape) == 1):
-        raise RuntimeError(f"{operator}: requires a tensor with at least {dim + 1} dimension, but got a tensor with {len(x.meta.shape)} dimensions!")
+        raise RuntimeError(
+            f"{operator}: requires a tensor with at least {dim + 1} dimension, but got a tensor with {len(x.meta.shape)} dimensions!"
+        )
     axis = builtins.min(dim, len(x.meta.shape) - 1)
     if isinstance(indices_or_sections, int) and (indices_or_sections == 0 or x.meta.shape[axis] % indices_or_sections):
         raise RuntimeError(
-            f"{operator}: attempted to split along dimension {axis}, but the size of the dimension {x.meta.shape[axis]} is not divisible by "
+            f"{operator}: attempted to split along dimension {axis}, but the size of the dimension {x.meta.shape[axis]} is not "
+            "divisible by "
             f"the split_size {indices_or_sections}!"
         )
     return tensor_split(x, indices_or_sections, axis)
@@ -220,7 +223,9 @@ def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Parts along dimension 0 of a tensor with at least two."""
     if len(input.meta.shape) < 2:
-        raise RuntimeError(f"vsplit: requires a tensor with at least 2 dimension, but got a tensor with {len(input.meta.shape)} dimensions!")
+        raise RuntimeError(
+            f"vsplit: requires a tensor with at least 2 dimension, but got a tensor with {len(input.meta.shape)} dimensions!"
+        )
     return _split_along("vsplit", input, indices_or_sections, 0)
 
 
@@ -372,14 +377,18 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         return _positions_repeated(input)
     counts: Any = repeats
     if len(counts.meta.shape) > 1 or counts.meta.dtype.category not in ("signed", "unsigned"):
-        raise RuntimeError(f"repeat_interleave: repeats must be a 0-dim or 1-dim integer tensor, got {counts.meta.dtype} {list(counts.meta.shape)}")
+        raise RuntimeError(
+            f"repeat_interleave: repeats must be a 0-dim or 1-dim integer tensor, got {counts.meta.dtype} {list(counts.meta.shape)}"
+        )
     source = ops.reshape(input, (-1,)) if dim is None else input
     axis = 0 if dim is None else normalize_dim(dim, len(source.meta.shape), "repeat_interleave")
     size = source.meta.shape[axis] if source.meta.shape else 1
     if counts.meta.numel == 1:
         return ops.repeat_interleave(source, int(counts.item()), axis)
     if counts.meta.shape[0] != size:
-        raise RuntimeError(f"repeat_interleave: repeats must have the same size as input along dim, but got {counts.meta.shape[0]} and {size}")
+        raise RuntimeError(
+            f"repeat_interleave: repeats must have the same size as input along dim, but got {counts.meta.shape[0]} and {size}"
+        )
     return ops.index_select(source, axis, _positions_repeated(counts))
 
 

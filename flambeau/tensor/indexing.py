@@ -74,7 +74,8 @@ def set_item(x: Any, index: Any, value: Any) -> None:
     if isinstance(value, TensorBase) and value.meta.dtype is not x.meta.dtype:
         if value.meta.shape:
             raise RuntimeError(
-                f"Index put requires the source and destination dtypes match, got {x.meta.dtype} for the destination and {value.meta.dtype} "
+                f"Index put requires the source and destination dtypes match, got {x.meta.dtype} for the destination and "
+                f"{value.meta.dtype} "
                 "for the source. Convert the source with .to(dtype)."
             )
         value = ops.to_dtype(value, x.meta.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from flambeau import ops
 from flambeau.tensor.arguments import OPERANDS
@@ -30,7 +30,7 @@ class OperatorMethods(TensorBase):
     def __radd__(self, other: Any) -> Tensor:
         return ops.add(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __iadd__(self, other: Any) -> Self:
+    def __iadd__(self, other: Any) -> Any:
         return call_into(ops.add, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __sub__(self, other: Any) -> Tensor:
@@ -39,7 +39,7 @@ class OperatorMethods(TensorBase):
     def __rsub__(self, other: Any) -> Tensor:
         return ops.sub(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __isub__(self, other: Any) -> Self:
+    def __isub__(self, other: Any) -> Any:
         return call_into(ops.sub, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __mul__(self, other: Any) -> Tensor:
@@ -48,7 +48,7 @@ class OperatorMethods(TensorBase):
     def __rmul__(self, other: Any) -> Tensor:
         return ops.mul(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __imul__(self, other: Any) -> Self:
+    def __imul__(self, other: Any) -> Any:
         return call_into(ops.mul, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __truediv__(self, other: Any) -> Tensor:
@@ -57,7 +57,7 @@ class OperatorMethods(TensorBase):
     def __rtruediv__(self, other: Any) -> Tensor:
         return ops.true_divide(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __itruediv__(self, other: Any) -> Self:
+    def __itruediv__(self, other: Any) -> Any:
         return call_into(ops.true_divide, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __floordiv__(self, other: Any) -> Tensor:
@@ -66,7 +66,7 @@ class OperatorMethods(TensorBase):
     def __rfloordiv__(self, other: Any) -> Tensor:
         return ops.floor_divide(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __ifloordiv__(self, other: Any) -> Self:
+    def __ifloordiv__(self, other: Any) -> Any:
         return call_into(ops.floor_divide, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __mod__(self, other: Any) -> Tensor:
@@ -75,7 +75,7 @@ class OperatorMethods(TensorBase):
     def __rmod__(self, other: Any) -> Tensor:
         return ops.remainder(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __imod__(self, other: Any) -> Self:
+    def __imod__(self, other: Any) -> Any:
         return call_into(ops.remainder, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __matmul__(self, other: Any) -> Tensor:
@@ -90,7 +90,7 @@ class OperatorMethods(TensorBase):
     def __rand__(self, other: Any) -> Tensor:
         return ops.bitwise_and(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __iand__(self, other: Any) -> Self:
+    def __iand__(self, other: Any) -> Any:
         return call_into(ops.bitwise_and, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __or__(self, other: Any) -> Tensor:
@@ -99,7 +99,7 @@ class OperatorMethods(TensorBase):
     def __ror__(self, other: Any) -> Tensor:
         return ops.bitwise_or(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Any) -> Any:
         return call_into(ops.bitwise_or, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __xor__(self, other: Any) -> Tensor:
@@ -108,7 +108,7 @@ class OperatorMethods(TensorBase):
     def __rxor__(self, other: Any) -> Tensor:
         return ops.bitwise_xor(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __ixor__(self, other: Any) -> Self:
+    def __ixor__(self, other: Any) -> Any:
         return call_into(ops.bitwise_xor, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __lshift__(self, other: Any) -> Tensor:
@@ -117,7 +117,7 @@ class OperatorMethods(TensorBase):
     def __rlshift__(self, other: Any) -> Tensor:
         return ops.bitwise_left_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __ilshift__(self, other: Any) -> Self:
+    def __ilshift__(self, other: Any) -> Any:
         return call_into(ops.bitwise_left_shift, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __rshift__(self, other: Any) -> Tensor:
@@ -126,7 +126,7 @@ class OperatorMethods(TensorBase):
     def __rrshift__(self, other: Any) -> Tensor:
         return ops.bitwise_right_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __irshift__(self, other: Any) -> Self:
+    def __irshift__(self, other: Any) -> Any:
         return call_into(ops.bitwise_right_shift, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __pow__(self, exponent: Any) -> Tensor:
@@ -138,7 +138,7 @@ class OperatorMethods(TensorBase):
     def __rpow__(self, other: Any) -> Tensor:
         return ops.pow(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
-    def __ipow__(self, exponent: Any) -> Self:
+    def __ipow__(self, exponent: Any) -> Any:
         if not isinstance(exponent, OPERANDS):
             return NotImplemented
         operator, operands = power(self, exponent)

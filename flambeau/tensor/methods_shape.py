@@ -38,7 +38,8 @@ class ShapeMethods(TensorBase):
             return dispatch.new_tensor(self.memory, self.address, meta_of(meta.shape, dtype, meta.strides))
         if not meta.shape or meta.strides[-1] != 1 or any(s * width % wanted for s in (meta.shape[-1], *meta.strides[:-1])):
             raise RuntimeError(
-                f"view: a tensor of shape {list(meta.shape)}, strides {list(meta.strides)} and {width}-byte elements cannot be viewed as {dtype}"
+                f"view: a tensor of shape {list(meta.shape)}, strides {list(meta.strides)} and {width}-byte elements cannot be "
+                f"viewed as {dtype}"
             )
         shape = (*meta.shape[:-1], meta.shape[-1] * width // wanted)
         strides = (*(s * width // wanted for s in meta.strides[:-1]), 1)

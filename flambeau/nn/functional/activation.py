@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _run(operator: Operator, inplace: bool, input: Tensor, *args: float) -> Tensor:
+def _run(operator: Operator, inplace: bool, input: Tensor, *args: Tensor | float) -> Tensor:
     """The operator's result, written over the input if that is asked for."""
     return call_into(operator, input, (input, *args), {}) if inplace else operator(input, *args)
 

@@ -149,7 +149,7 @@ class Subset(Dataset[T]):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         fetch: Any = getattr(self.dataset, "__getitems__", None)
         chosen = [self.indices[index] for index in indices]
-        return fetch(chosen) if callable(fetch) else [self.dataset[index] for index in chosen]
+        return [self.dataset[index] for index in chosen] if fetch is None else fetch(chosen)
 
     def __len__(self) -> int:
         return len(self.indices)
