@@ -214,6 +214,10 @@ def batch_norm(
     Gives the running mean and variance [C] (in training moved by ``momentum`` toward those of x, the variance unbiased), then
     the result. ValueError for a single value per channel in training.
     """
+    if x.rank < 2:
+        if x.aval.numel == 0:
+            return running_mean, running_var, x
+        raise RuntimeError(f"batch_norm: expected an input [N, C, ...] of at least 2 dimensions, got shape {list(x.shape)}")
     wide, axes = converted(x, x.dtype.compute), (0, *range(2, x.rank))
     if not training:
         normal = _normalized_by("batch_norm", wide, running_mean, running_var, eps)
