@@ -74,7 +74,8 @@ class DataLoader(Generic[T]):
         self._choose_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self.persistent_workers = persistent_workers
-        self._told_length: int | None = None
+        # Lengths that somebody was told of a stream, in a list that passes share: they must not hold the loader that keeps them.
+        self._told_lengths: list[int] = []
         self.__initialized = True
         self._iterator: _Workers | None = None
 
@@ -128,7 +129,7 @@ class DataLoader(Generic[T]):
         length = len(self.dataset)
         if self.batch_size is not None:
             length = length // self.batch_size if self.drop_last else -(-length // self.batch_size)
-        self._told_length = length
+        self._told_lengths[:] = [length]
         return length
 
     def check_worker_number_rationality(self) -> None:
@@ -161,25 +162,23 @@ class _Pass(Iterator[Any]):
     """One pass over a loader."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self.loader = loader
-        self.indices = iter(loader._index_sampler)
+        self.sampler = loader._index_sampler
+        self.indices = iter(self.sampler)
         # Drawn first, and also where no worker needs it, so that the stream of numbers is PyTorch's.
-        self.base_seed = self._draw_seed()
+        generator = generators.default_generator if loader.generator is None else loader.generator
+        self.base_seed = generator.seed_for_another()
+        self.dataset = loader.dataset
+        self.told_lengths = loader._told_lengths
         self.given = 0
 
-    def _draw_seed(self) -> int:
-        generator = self.loader.generator
-        return (generators.default_generator if generator is None else generator).seed_for_another()
-
     def __len__(self) -> int:
-        return len(self.loader._index_sampler)
+        return len(self.sampler)
 
     def _count(self) -> None:
         """Warn of a stream that gives more batches than its length said."""
         self.given += 1
-        loader = self.loader
-        if loader._told_length is not None and self.given == loader._told_length + 1:
-            warnings.warn(f"Length of IterableDataset {loader.dataset} was reported to be {loader._told_length} (when accessing "
+        if self.told_lengths and self.given == self.told_lengths[0] + 1:
+            warnings.warn(f"Length of IterableDataset {self.dataset} was reported to be {self.told_lengths[0]} (when accessing "
                           f"len(dataloader)), but {self.given} samples have been fetched. ", stacklevel=3)  # fmt: skip
 
 
@@ -201,6 +200,10 @@ class _Workers(_Pass):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
+        self.ahead = loader.prefetch_factor or 1
+        self.timeout = loader.timeout
+        self.in_order = loader.in_order
+        self.persistent = loader.persistent_workers
         context: Any = loader.multiprocessing_context
         context = multiprocessing.get_context(context) if isinstance(context, str) or context is None else context
         self.owner = os.getpid()
@@ -227,7 +230,7 @@ class _Workers(_Pass):
         self.turn = itertools.cycle(range(len(self.processes)))
         # Which worker has which batch, as long as it has not come.
         self.pending: dict[int, int] = {}
-        for _ in range((self.loader.prefetch_factor or 1) * len(self.processes)):
+        for _ in range(self.ahead * len(self.processes)):
             self._send()
 
     def restart(self) -> None:
@@ -236,7 +239,7 @@ class _Workers(_Pass):
             self._receive()
         for tasks in self.tasks:
             tasks.put((-1, None))
-        self.indices = iter(self.loader._index_sampler)
+        self.indices = iter(self.sampler)
         self.given = 0
         self._start()
 
@@ -254,7 +257,7 @@ class _Workers(_Pass):
 
     def __next__(self) -> Any:
         while True:
-            if self.loader.in_order or not self.arrived:
+            if self.in_order or not self.arrived:
                 number = self.next_number
                 if number not in self.pending and number not in self.arrived:
                     if number >= self.sent:
@@ -263,9 +266,9 @@ class _Workers(_Pass):
                     # Taken out of turn already.
                     self.next_number += 1
                     continue
-                while number not in self.arrived and (self.loader.in_order or not self.arrived):
+                while number not in self.arrived and (self.in_order or not self.arrived):
                     self._receive()
-            number = self.next_number if self.loader.in_order else next(iter(self.arrived))
+            number = self.next_number if self.in_order else next(iter(self.arrived))
             batch = self.arrived.pop(number)
             if batch is not STREAM_ENDED:
                 self._send()
@@ -280,7 +283,7 @@ class _Workers(_Pass):
 
     def _receive(self) -> None:
         """Wait for one batch."""
-        timeout = self.loader.timeout
+        timeout = self.timeout
         waited = 0.0
         while True:
             patience = min(_PATIENCE, timeout - waited) if timeout else _PATIENCE
@@ -306,7 +309,7 @@ class _Workers(_Pass):
             raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(dead)}) exited unexpectedly")
 
     def _finish(self) -> None:
-        if not self.loader.persistent_workers:
+        if not self.persistent:
             self._stop()
 
     def _stop(self) -> None:
@@ -323,4 +326,7 @@ class _Workers(_Pass):
     def __del__(self) -> None:
         # A forked child holds a copy, but the processes are its parent's.
         if getattr(self, "processes", None) and self.owner == os.getpid():
-            self._stop()
+            # Its queues may be gone already, so that no message would reach them.
+            for process in self.processes:
+                process.terminate()
+                process.join()
