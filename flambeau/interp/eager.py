@@ -203,6 +203,8 @@ class OperatorPrograms:
                 return traced, values
         avals = [(shape, m.dtype, w) for shape, m, w in zip(shapes, metas, weak, strict=True)]
         shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
+        if "values" in operator.roles:  # lists of many tensors: sizes that are equal now are taken for one
+            shared = [tuple(f"s{n}" for n in shape) for shape in shapes]
         traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated, concrete)
         counters["traces"] += 1
         variants.append(traced)

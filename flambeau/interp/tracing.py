@@ -143,17 +143,25 @@ def _merge(names: dict[Any, list[Any]], scope: SizeScope) -> bool:
 
     Sizes that share a symbol are required to be equal wherever the function is used, see ``GraphFunction.sizes``.
     """
-    merged = False
+    kept: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while name in kept:
+            name = kept[name]
+        return name
+
     for (relation, value), truth in scope.predicates.items():
         if relation != "eq" or not truth or len(value.terms) != 2:
             continue
         (m, c), (n, d) = value.terms
         if len(m) == len(n) == 1 and c + d == 0 and m[0].kind == n[0].kind == "symbol" and abs(c) == 1:
-            keep, drop = sorted((m[0].name, n[0].name))
-            for axes in names.values():
-                axes[:] = [keep if a == drop else a for a in axes]
-            merged = True
-    return merged
+            keep, drop = sorted((root(m[0].name), root(n[0].name)))
+            if keep != drop:
+                kept[drop] = keep
+    if kept:
+        for axes in names.values():
+            axes[:] = [root(a) if isinstance(a, str) else a for a in axes]
+    return bool(kept)
 
 
 def flatten(value: Any, outputs: list[Node]) -> Any:

@@ -35,7 +35,7 @@ class _State:
     def __init__(self) -> None:
         self.warned: set[str] = set()
         self.ready: dict[str, bool] = {}
-        self.unchecked_bytes = _CHECK_EVERY
+        self.unchecked_bytes = 0
         self.lock = threading.Lock()
 
 

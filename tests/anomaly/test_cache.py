@@ -21,11 +21,17 @@ from flambeau.runtime import disk_cache
 TEXTS = [KernelText(f"define i64 @answer() {{\n  ret i64 {number}\n}}\n", "answer") for number in range(4)]
 
 
+def _forget_kernels(monkeypatch) -> None:
+    monkeypatch.setattr(kernel_cache, "_modules", {})
+    monkeypatch.setattr(kernel_cache, "_by_key", {})
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache folder, with nothing loaded and no warning given so far."""
     monkeypatch.setattr(disk_cache, "_state", disk_cache._State())
     monkeypatch.setattr(kernel_cache, "_modules", {})
+    monkeypatch.setattr(kernel_cache, "_by_key", {})
     folder = tmp_path / "cache"
     with config.override(cache_dir=str(folder), cache=True):
         yield folder
@@ -34,6 +40,7 @@ def cache(tmp_path, monkeypatch):
 def load(monkeypatch) -> dict[str, int]:
     """Load all kernels as a fresh process would; the counters of that."""
     monkeypatch.setattr(kernel_cache, "_modules", {})
+    monkeypatch.setattr(kernel_cache, "_by_key", {})
     counters.reset()
     import ctypes
 
