@@ -11,20 +11,23 @@ from tests.unit.command_line import flambeau
 
 def test_info_and_clear(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    with config.override(cache_dir=str(folder)):
-        disk_cache.put("kernels", disk_cache.key("one"), b"1" * 2**20)
-        disk_cache.put("programs", disk_cache.key("two"), b"2" * 2**20)
-    (folder / "kernels" / "notes.txt").write_text("not an entry", encoding="utf-8")
 
     def command(task: str) -> str:
         run = flambeau(tmp_path, "cache", task, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_CACHE_SIZE="64")
         assert run.returncode == 0, run.stderr
         return run.stdout
 
-    assert command("info") == f"{folder}: 2 entries, 2.0 of at most 64 MiB\n"
-    assert command("clear") == f"{folder}: removed 2 entries, 2.0 MiB\n"
-    assert command("info") == f"{folder}: 0 entries, 0.0 of at most 64 MiB\n"
-    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["notes.txt"]
+    # The command itself keeps its native code there.
+    own = int(command("info").partition(" entries")[0].split()[-1])
+    with config.override(cache_dir=str(folder)):
+        disk_cache.put("kernels", disk_cache.key("one"), b"1" * 2**20)
+        disk_cache.put("programs", disk_cache.key("two"), b"2" * 2**20)
+    (folder / "kernels" / "notes.txt").write_text("not an entry", encoding="utf-8")
+
+    assert command("info").startswith(f"{folder}: {own + 2} entries, 2.")
+    assert command("clear").startswith(f"{folder}: removed {own + 2} entries, 2.")
+    assert command("info").startswith(f"{folder}: {own} entries, 0.")
+    assert (folder / "kernels" / "notes.txt").exists()
 
 
 def test_info_says_when_the_cache_is_off(tmp_path: Path) -> None:
