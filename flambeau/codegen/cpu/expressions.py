@@ -295,7 +295,7 @@ class ExpressionEmitter:
 
         def write() -> None:
             lane = self.first_lane(bad)
-            errors.emit_report(e, record, kind, number, self.position(lane, copy), extract_at(e, index, lane), extract_at(e, bound, lane))
+            errors.emit_report(e, record, kind, number, self.position(lane, copy, bad.width > 1), extract_at(e, index, lane), extract_at(e, bound, lane))
 
         self.nest.when(any_lane(Lanes(e, bad)), write)
 
@@ -307,11 +307,11 @@ class ExpressionEmitter:
         first = self.e.intrinsic("cttz", bits, Value("true", "i1"))
         return self.e.convert("zext", first, "i64") if mask.width < 64 else first
 
-    def position(self, lane: Value, copy: int) -> Value:
-        """The place in the loops that are open here, counted in row-major order."""
+    def position(self, lane: Value, copy: int, in_lanes: bool) -> Value:
+        """The place in the loops that are open here, counted in row-major order, that of the lanes only where they differ."""
         total = self.e.const(0, "i64")
         for axis in (*self.kernel.outer, *self.kernel.inner):
-            if not any(axis.name in level.axes for level in self.nest.levels):
+            if not any(axis.name in level.axes for level in self.nest.levels) or (axis.name == self.vector and not in_lanes):
                 continue
             here = self.nest.axis(axis.name)[0]
             if axis.name == self.vector:

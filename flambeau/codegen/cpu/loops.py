@@ -40,6 +40,7 @@ class LoopEmitter:
         self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked, aligned=True)
         self.x.reduce = self.reduce_now
         self.copies: Sequence[int] = (0,)
+        self.looping = True
 
     @property
     def in_lanes(self) -> bool:
@@ -67,14 +68,24 @@ class LoopEmitter:
         elif len(sizes) == 1:
             self.nest.loop(None, begin, end, 1, [], lambda i, _: self.emit_iteration([i]))
         else:
-            extents = [self.index(size) for size in sizes]
-            first = self.coordinates(begin, extents)
+            self.emit_rows(begin, end, [self.index(size) for size in sizes])
 
-            def body(_: Value, at: Carried) -> Carried:
-                self.emit_iteration(at)
-                return self.following(at, extents)
+    def emit_rows(self, begin: Value, end: Value, extents: list[Value]) -> None:
+        """Iterations along the last axis in a loop of their own, so that what the others decide is computed outside of it."""
+        e, extent = self.e, extents[-1]
+        last = e.sub(end, e.const(1, "i64"))
+        first_row, last_row = e.binary("udiv", begin, extent), e.binary("udiv", last, extent)
+        first_start = e.sub(begin, e.mul(first_row, extent))
+        last_stop = e.sub(end, e.mul(last_row, extent))
 
-            self.nest.loop(None, begin, end, 1, first, body)
+        def row(number: Value, at: Carried) -> Carried:
+            start = e.select(e.compare("eq", number, first_row), first_start, self.zero())
+            stop = e.select(e.compare("eq", number, last_row), last_stop, extent)
+            self.nest.loop(None, start, stop, 1, [], lambda i, _: self.emit_iteration([*at, i]))
+            return self.following(at, extents[:-1])
+
+        first = self.coordinates(first_row, extents[:-1])
+        self.nest.loop(None, first_row, e.add(last_row, e.const(1, "i64")), 1, first, row)
 
     def coordinates(self, linear: Value, extents: list[Value]) -> Carried:
         out: Carried = []
@@ -96,10 +107,12 @@ class LoopEmitter:
     def emit_iteration(self, at: Carried) -> Carried:
         self.nest.bind({a.name: value for a, value in zip(self.plan.parallel, at, strict=False)})
         if not self.plan.block:
-            self.emit_serial(self.plan.serial, None)
+            self.emit_serial(self.plan.serial, (self.zero(), self.index(self.plan.vector_size)) if self.plan.lanes_outside else None)
             return []
         start = self.e.mul(at[-1], self.e.const(self.plan.block, "i64"))
-        stop = self.e.intrinsic("smin", self.e.add(start, self.e.const(self.plan.block, "i64")), self.index(self.plan.vector_size))
+        stop = self.e.add(start, self.e.const(self.plan.block, "i64"))
+        if self.plan.block_length is None:
+            stop = self.e.intrinsic("smin", stop, self.index(self.plan.vector_size))
         self.emit_serial(self.plan.serial, (start, stop))
         return []
 
@@ -108,9 +121,10 @@ class LoopEmitter:
         if axes and axes[0].name != self.x.vector:
             self.nest.loop(axes[0].name, self.zero(), self.index(axes[0].size), 1, [], lambda i, c: self.serial_body(axes[1:], bounds))
         elif self.plan.lanes_outside:
-            start, stop = bounds or (self.zero(), self.index(self.plan.vector_size))
+            assert bounds is not None
+            start, stop = bounds
             if self.plan.tiling is None:
-                self.loop_lanes(start, stop, self.plan.copies, [], self.point_body)
+                self.loop_lanes(start, stop, self.plan.block_length, self.plan.copies, [], self.point_body)
             else:
                 self.loop_tiles(self.plan.tiling, start, stop)
         else:
@@ -124,8 +138,13 @@ class LoopEmitter:
         self.emit_point()
         return carried
 
-    def loop_lanes(self, start: Value, stop: Value, copies: int, carried: Carried, body: Body) -> Carried:
-        """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask."""
+    def loop_lanes(self, start: Value, stop: Value, length: int | None, copies: int, carried: Carried, body: Body) -> Carried:
+        """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask.
+
+        ``length`` is that from ``start`` to ``stop`` where it is known: what never runs is not written.
+        """
+        if length is not None and length <= copies * self.x.width:
+            return self.all_at_once(start, length, carried, body)
         e, x, width = self.e, self.x, self.x.width
         outside = (self.copies, x.masks)
         self.copies, x.masks = range(copies), {}
@@ -138,7 +157,22 @@ class LoopEmitter:
             x.masks = {0: e.compare("slt", e.lanes("i32", width), left)}
             return body(index, values)
 
-        _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
+        if length is None or length % (copies * width):
+            _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
+        self.copies, x.masks = outside
+        return carried
+
+    def all_at_once(self, start: Value, length: int, carried: Carried, body: Body) -> Carried:
+        """The vectors of ``length`` elements without a loop: what one phase has computed is there in the next."""
+        x, axes, count = self.x, self.nest.levels[-1].axes, -(-length // self.x.width)
+        outside = (self.copies, x.masks)
+        rest = length - (count - 1) * x.width
+        self.copies, x.masks = range(count), {} if rest == x.width else {count - 1: self.e.first_lanes(rest, x.width)}
+        axes[x.vector] = start
+        self.looping = False
+        carried = body(start, carried)
+        self.looping = True
+        del axes[x.vector]
         self.copies, x.masks = outside
         return carried
 
@@ -166,23 +200,9 @@ class LoopEmitter:
 
     # -- one outer point (or one vector of them) ----------------------------------------------------------------
     def emit_point(self) -> None:
-        if self.plan.row_vectors:
-            self.emit_row()
-        else:
-            for phase in self.plan.phases:
-                self.emit_phase(phase)
-        self.emit_stores(self.plan.last_stores, needed([n for s in self.plan.last_stores for n in store_nodes(s)]))
-
-    def emit_row(self) -> None:
-        """All phases of a row that stays in registers: what one phase has computed is there in the next."""
-        x, count, axes = self.x, self.plan.row_vectors, self.nest.levels[-1].axes
-        rest = self.kernel.inner[0].size - (count - 1) * x.width
-        self.copies, x.masks = range(count), {} if rest == x.width else {count - 1: self.e.first_lanes(rest, x.width)}
-        axes[x.vector] = self.zero()
         for phase in self.plan.phases:
             self.emit_phase(phase)
-        del axes[x.vector]
-        self.copies, x.masks = (0,), {}
+        self.emit_stores(self.plan.last_stores, needed([n for s in self.plan.last_stores for n in store_nodes(s)]))
 
     def emit_stores(self, stores: Sequence[Store], order: list[Node]) -> None:
         copies = self.copies if self.in_lanes else (0,)
@@ -228,10 +248,7 @@ class LoopEmitter:
             return out
 
         ordered = any(partial_sums(node) > 1 for node in phase.reductions)
-        if self.plan.row_vectors:
-            values = body(self.zero(), carried)
-        else:
-            values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
+        values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
         for node, copy, accumulator in running:
             count = len(accumulator.start())
             self.x.preset(node, copy, accumulator.finish(values[:count], fold))
@@ -256,7 +273,7 @@ class LoopEmitter:
             return accumulator.step(values, 0, read(node.sources[0], copy), position, None)
         masks = self.x.masks
         ordered = partial_sums(node) > 1
-        if ordered and len(self.copies) % accumulator.count and not self.plan.row_vectors:
+        if ordered and len(self.copies) % accumulator.count and self.looping:
             vector = self.e.binary("lshr", index, self.e.const(self.x.width.bit_length() - 1, "i64"))
             ordinal = self.e.binary("and", vector, self.e.const(accumulator.count - 1, "i64"))
             return accumulator.step_at(values, ordinal, read(node.sources[0], 0), masks.get(0))
@@ -277,19 +294,22 @@ class LoopEmitter:
         if len(axes) > 1:
             return self.nest.loop(name, self.zero(), size, 1, carried, lambda _, c: self.loop_inner(axes[1:], copies, c, body, stretch))[1]
         length = STRETCH * (ROW_PARTIALS if name == self.x.vector else 1)
+        whole = axes[0].size if isinstance(axes[0].size, int) else None
         if stretch is None or is_nonnegative(length - axes[0].size):
-            return self.loop_last(name, self.zero(), size, copies, carried, body)
+            return self.loop_last(name, (self.zero(), size, whole), copies, carried, body)
+        exact = length if whole is not None and whole % length == 0 else None
 
         def part(start: Value, totals: Carried) -> Carried:
-            stop = self.e.intrinsic("smin", self.e.add(start, self.e.const(length, "i64")), size)
-            return stretch(totals, lambda fresh: self.loop_last(name, start, stop, copies, fresh, body))
+            stop = self.e.add(start, self.e.const(length, "i64"))
+            stop = stop if exact else self.e.intrinsic("smin", stop, size)
+            return stretch(totals, lambda fresh: self.loop_last(name, (start, stop, exact), copies, fresh, body))
 
         return self.nest.loop(None, self.zero(), size, length, carried, part)[1]
 
-    def loop_last(self, name: str, start: Value, stop: Value, copies: int, carried: Carried, body: Body) -> Carried:
+    def loop_last(self, name: str, bounds: tuple[Value, Value, int | None], copies: int, carried: Carried, body: Body) -> Carried:
         if name == self.x.vector:
-            return self.loop_lanes(start, stop, copies, carried, body)
-        return self.nest.loop(name, start, stop, 1, carried, body)[1]
+            return self.loop_lanes(*bounds, copies, carried, body)
+        return self.nest.loop(name, bounds[0], bounds[1], 1, carried, body)[1]
 
     # -- what phases hand on --------------------------------------------------------------------------------------
     def evaluate_phase(self, phase: Phase, order: list[Node]) -> None:

@@ -9,7 +9,7 @@ from flambeau.codegen.cpu.accumulate import partial_sums
 from flambeau.codegen.cpu.index_forms import IndexForms
 from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
 from flambeau.codegen.cpu.tiles import Tiling, plan_tiling, scratch_bytes
-from flambeau.core.symbolic import Dim, axis, ceil_divide, minimum, product
+from flambeau.core.symbolic import Dim, axis, ceil_divide, is_nonnegative, minimum, product
 from flambeau.ir.kernel import ARGREDUCE, LOAD, REDUCE, Kernel, axes_in, loaded_nodes
 from flambeau.ir.node import Node
 
@@ -60,12 +60,18 @@ class KernelPlan:
         """How many vectors of outer points are worked on at once."""
         cost = costs.total(self.varying)
         if not self.phases:
-            return 4 if cost <= 8 else 2 if cost <= 32 else 1
+            return self.dividing(4 if cost <= 8 else 2 if cost <= 32 else 1, self.kernel.outer[-1].size)
         registers = max(sum(2 if n.op is ARGREDUCE else 1 for n in p.reductions) for p in self.phases)
         copies = 4 if cost <= 24 else 2 if cost <= 60 else 1
         while copies > 1 and copies * registers > 16:
             copies //= 2
         return copies
+
+    def dividing(self, copies: int, size: Dim) -> int:
+        """As many copies or fewer, so that a known size leaves no rest, if that is possible."""
+        if not isinstance(size, int) or size <= copies * self.width:
+            return copies
+        return next((c for c in (copies, copies // 2, copies // 4) if c and size % (c * self.width) == 0), copies)
 
     def phase_copies(self, phase: Phase) -> int:
         """How many vectors of a row are worked on at once in a phase along the vector axis."""
@@ -74,7 +80,7 @@ class KernelPlan:
         partials = max((partial_sums(n) // self.width for n in phase.reductions), default=0)
         if partials:
             return partials if cost * partials <= _BODY_BUDGET else 1
-        return 4 if cost <= 10 else 2 if cost <= 32 else 1
+        return self.dividing(4 if cost <= 10 else 2 if cost <= 32 else 1, phase.axes[-1].size)
 
     def choose_row_vectors(self) -> int:
         """How many vectors a row of fixed size has that stays in registers from phase to phase; 0 where there is no such row."""
@@ -95,9 +101,16 @@ class KernelPlan:
         """Elements of the vector axis in one iteration; 0 when that axis is not divided."""
         if not self.lanes_outside or not self.kernel.outer[-1].parallel:
             return 0
-        if self.tiling is not None:
-            return _TILED_BLOCK
-        return self.copies * self.width if self.phases else _POINTWISE_BLOCK
+        block = _TILED_BLOCK if self.tiling is not None else self.copies * self.width if self.phases else _POINTWISE_BLOCK
+        return 0 if is_nonnegative(block - self.vector_size) else block
+
+    @property
+    def block_length(self) -> int | None:
+        """How many elements of the vector axis every iteration has, where that is known and always the same."""
+        size = self.vector_size
+        if not isinstance(size, int):
+            return None
+        return size if not self.block else self.block if size % self.block == 0 else None
 
     @property
     def vector_size(self) -> Dim:
