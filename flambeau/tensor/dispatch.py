@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Call:
     tensors: list[Any]
     numbers: list[Any]
     sizes: list[int]
+    positions: dict[int, int] = field(default_factory=dict)  # of the tensors, by id
 
     def key(self) -> tuple[Any, ...]:
         # types, because 1, 1.0 and True are equal
@@ -82,11 +83,10 @@ def _argument(call: Call, name: str, role: str, value: Any) -> Any:
 
 def _value(call: Call, name: str, value: Any) -> Any:
     if isinstance(value, TensorBase):
-        for position, known in enumerate(call.tensors):
-            if known is value:
-                return TensorSlot(position)
-        call.tensors.append(value)
-        return TensorSlot(len(call.tensors) - 1)
+        position = call.positions.setdefault(id(value), len(call.tensors))
+        if position == len(call.tensors):
+            call.tensors.append(value)
+        return TensorSlot(position)
     if value is None:
         return None
     if isinstance(value, (np.number, np.bool_)):
@@ -361,7 +361,7 @@ class OperatorEntry(Entry):
             raise RuntimeError(SECOND_BACKWARD)
         out: list[Any] = []
         for saved in self.saved:
-            tensor = check_saved(self.name, saved)
+            tensor = check_saved(self, saved)
             if saved.output >= 0 and context.grad_enabled:
                 tensor = new_tensor(tensor.memory, tensor.address, tensor.meta)
                 tensor.entry, tensor.output, tensor._requires_grad = self, saved.output, True

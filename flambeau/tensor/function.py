@@ -70,7 +70,7 @@ class FunctionContext(Entry):
         return tuple(None if saved is None else self._restored(saved) for saved in self._saved)
 
     def _restored(self, saved: Saved) -> Any:
-        tensor = check_saved(self.name, saved)
+        tensor = check_saved(self, saved)
         if saved.output < 0:
             return tensor
         out = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)

@@ -132,7 +132,7 @@ class RemovableHook:
             self._hooks.remove(self._hook)
 
 
-def check_saved(name: str, saved: Saved) -> TensorBase:
+def check_saved(entry: Entry, saved: Saved) -> TensorBase:
     """The saved tensor, if nobody changed it; torch's RuntimeError otherwise."""
     tensor = saved.tensor
     if tensor.memory.version != saved.version:
@@ -141,10 +141,16 @@ def check_saved(name: str, saved: Saved) -> TensorBase:
         )
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{kind} {list(tensor.meta.shape)}], which is saved by {name}, is at version {tensor.memory.version}; expected version "
+            f"[{kind} {list(tensor.meta.shape)}], which is saved by {entry.name}, is at version {tensor.memory.version}; expected version "
             f"{saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
         )
     return tensor
+
+
+def _look_for_nan(entry: Entry, gradients: Sequence[Any]) -> None:
+    for position, gradient in enumerate(gradients):
+        if gradient is not None and gradient.isnan().any().item():
+            raise RuntimeError(f"Function '{entry.name}' returned nan values in its {position}th output.")
 
 
 # -- the engine -----------------------------------------------------------------------------------------
@@ -232,6 +238,8 @@ class _Engine:
                 if (entry, output) in self.wanted and gradient is not None:
                     self.found[self.wanted[entry, output]] = gradient
         gradients = entry.apply(cotangents)
+        if context.anomaly:
+            _look_for_nan(entry, gradients)
         if not self.retain_graph:
             entry.release()
         for hook in list(entry._hooks) if entry._hooks else ():
