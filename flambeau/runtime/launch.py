@@ -98,7 +98,7 @@ class TaskArray:
         return self.address + 8 * _ERROR
 
     def single_call(self) -> tuple[int, int] | None:
-        """The function and the address of its arguments when the sealed array is one call of one chunk without scratch, else None."""
+        """The function and the address of its arguments when the sealed array is one call of one chunk without scratch."""
         if len(self._tasks) != 1 or self._tasks[0][2] != 1 or self.slots[_SCRATCH]:
             return None
         function, start, _, _ = self._tasks[0]

@@ -21,6 +21,7 @@ class Storage:
         self.owner = owner
         self.version = 0
         self.pending: object = None
+        self.address = 0
         self.address = allocator.allocate(nbytes) if address is None else address
 
     def __del__(self) -> None:

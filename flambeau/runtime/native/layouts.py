@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Arguments", "Bin", "Binary", "Entry", "Object", "Output", "Patch", "Plan", "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Storage", "Tensor", "View",
-           "shared"]  # fmt: skip
+__all__ = ["Arguments", "Bin", "Binary", "Entry", "Object", "Output", "Patch", "Plan", "Recording", "Save", "Saved", "Scalar", "Shared",
+           "Signature", "Storage", "Tensor", "View", "shared"]  # fmt: skip
 
 
 class Object(Struct):

@@ -1,0 +1,143 @@
+"""Functions in the language of native code, for its tests."""
+
+from __future__ import annotations
+
+from flambeau.runtime.native.language import (
+    Array,
+    Byte,
+    Double,
+    Global,
+    Struct,
+    Word,
+    Words,
+    bit_length,
+    bits_of_double,
+    bits_of_float,
+    native,
+    size_of,
+    stack,
+)
+
+LIMIT = 10
+
+
+class Pair(Struct):
+    small: Byte
+    flag: Byte
+    value: Word
+    next: Pair
+
+
+class Totals(Struct):
+    count: Word
+    last: Word
+
+
+totals: Totals = Global("test_totals", Totals)  # type: ignore[assignment]
+
+
+@native
+def arithmetic(a: Word, b: Word) -> Word:
+    c = a * 3 - b
+    c += 5
+    return (c & ~b | a << 2) ^ (b >> 1)
+
+
+@native
+def compare(a: Word, b: Word) -> Word:
+    if a < b and not a == 3 or b == LIMIT:
+        return 1
+    elif a > 0 or b < 0:
+        return 2
+    else:
+        result = 3
+    return result
+
+
+@native
+def sum_even(n: Word) -> Word:
+    total = 0
+    for i in range(n):
+        if i & 1:
+            continue
+        if i == 20:
+            break
+        total += i
+    return total
+
+
+@native
+def collatz(n: Word) -> Word:
+    steps = 0
+    while n != 1:
+        if n & 1:
+            n = n * 3 + 1
+        else:
+            n = n >> 1
+        steps += 1
+        totals.count += 1
+    totals.last = steps
+    return steps
+
+
+@native
+def matrix(n: Word) -> Word:
+    cells = stack(100)
+    for i in range(n):
+        for j in range(n):
+            cells[i * n + j] = i * j
+    total = 0
+    for k in range(1, n * n):
+        total += cells[k]
+    return total
+
+
+@native
+def on_the_stack(n: Word) -> Word:
+    cells: Words = stack(n)
+    for i in range(n):
+        cells[i] = i
+    return cells[n - 1]
+
+
+@native
+def walk(first: Pair) -> Word:
+    total = 0
+    pair: Pair = first
+    while pair:
+        if pair.flag:
+            total += pair.value * pair.small
+        pair.small = 7
+        pair = pair.next
+    return total
+
+
+@native
+def third(pairs: Array[Pair]) -> Word:
+    found: Pair = pairs[2]
+    pairs[1].value = size_of(Pair)
+    return found.value
+
+
+@native
+def double_bits(x: Double) -> Word:
+    if x > x:
+        return 0
+    return bits_of_double(x)
+
+
+@native
+def float_bits(x: Double) -> Word:
+    return bits_of_float(x)
+
+
+@native
+def bits_needed(n: Word) -> Word:
+    return bit_length(n)
+
+
+@native
+def factorial(n: Word) -> Word:
+    if n < 2:
+        return 1
+    return n * factorial(n - 1)
