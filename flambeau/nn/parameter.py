@@ -48,6 +48,8 @@ class Buffer(Tensor):
     It shares memory with `data`. Only a `persistent` buffer is part of the Module's state.
     """
 
+    persistent: bool
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         source = empty(0) if data is None else data
         out = Tensor._make_subclass(cls, source, source.requires_grad)

@@ -69,5 +69,5 @@ class Adam(Optimizer):
         ops.adam_step(
             bucket.params, bucket.grads, bucket.of("exp_avg"), bucket.of("exp_avg_sq"),
             bucket.of("max_exp_avg_sq") if group["amsgrad"] else None, bucket.step, group["lr"], beta1, beta2, group["eps"],
-            group["weight_decay"], decoupled=group["decoupled_weight_decay"], amsgrad=group["amsgrad"], maximize=group["maximize"],
+            group["weight_decay"], group["decoupled_weight_decay"], group["amsgrad"], group["maximize"],
         )  # fmt: skip

@@ -1,9 +1,10 @@
-"""Helpers for training: clipping gradients, and parameters as one vector."""
+"""Helpers for training: clipping gradients, parameters as one vector, sequences of different lengths."""
 
+from flambeau.nn.utils import rnn
 from flambeau.nn.utils.clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from flambeau.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
-    "vector_to_parameters",
+    "rnn", "vector_to_parameters",
 ]  # fmt: skip
