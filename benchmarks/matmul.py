@@ -107,9 +107,9 @@ def ours(case: Case, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Calla
     kernel = vector_kernel(spec) if m == 1 else matmul_kernel(spec)
     address = get_kernel(KernelText(kernel.text, kernel.name)).address
     plan = kernel.plan(case.batch, m, n, case.k)
-    slots = [0, plan.grain, a.data_ptr(), b.data_ptr(), c.data_ptr(), case.batch, m, n, case.k]
+    slots = [0, plan.grain, a.data_ptr(), b.data_ptr(), c.data_ptr(), 1, case.batch, m, n, case.k]
     tasks = TaskArray(plan.scratch_bytes)
-    tasks.add(address, [*slots, *a.stride(), *b.stride(), *c.stride()[:2]], chunks=plan.chunks, wave=0)
+    tasks.add(address, [*slots, 0, *a.stride(), 0, *b.stride(), 0, *c.stride()[:2], 0], chunks=plan.chunks, wave=0)
     return lambda: run_tasks(tasks)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flambeau.codegen.cpu.epilogue import epilogue_of
+from flambeau.codegen.cpu.epilogue import EpilogueCode, emit_epilogue
 from flambeau.codegen.cpu.kernel_code import KernelCode, emit_kernel
 from flambeau.compilation.kernel_cache import KernelText
 from flambeau.core.config import config
@@ -15,9 +15,10 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, evaluate, is_constant
 from flambeau.ir.kernel import Kernel
 from flambeau.schedule.build import BuiltKernel
-from flambeau.schedule.schedule import Call, MatmulOperands, Schedule
+from flambeau.schedule.operands import MatmulOperands, plain_store
+from flambeau.schedule.schedule import Call, Schedule
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
-from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel
+from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 from flambeau.templates.random_fill import SCRATCH_BYTES, random_fill
 
 # A chunk takes about this many nanoseconds: long against claiming it, short against the whole.
@@ -76,77 +77,96 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
     code = _codes.get((built.kernel, config.checked))
     if code is None:
         code = _codes[built.kernel, config.checked] = emit_kernel(built.kernel, cpu_features(), config.checked)
-    names = built.kernel.sizes
-    count = len(built.buffers)
-
-    def kernel_sizes(sizes: Sizes) -> dict[str, int]:
-        return {name: evaluate(value, sizes) for name, value in zip(names, built.sizes, strict=True)}
 
     def launch(sizes: Sizes) -> Launch:
-        own = kernel_sizes(sizes)
+        own = _kernel_sizes(built, sizes)
         iterations, cost = evaluate(code.iterations, own), max(1, evaluate(code.cost, own))
         grain = max(1, CHUNK_NANOSECONDS // cost)
-        arguments: list[int | None] = [None] * count + [own[n] for n in names] + [None] * len(built.scalars)
-        if config.checked:
-            arguments += [evaluate(schedule.buffers[b].numel, sizes) for b in built.buffers]
-        return Launch(grain, -(-iterations // grain), iterations * cost, arguments)
+        return Launch(grain, -(-iterations // grain), iterations * cost, _kernel_arguments(built, schedule, sizes))
 
     return Emitted(
-        KernelText(code.text, code.name), call.wave, lambda sizes: evaluate(code.scratch_bytes, kernel_sizes(sizes)), launch,
-        [(FIRST_SLOT + i, b, 0, 1) for i, b in enumerate(built.buffers)],
-        _scalar_slots(built, FIRST_SLOT + count + len(names)),
+        KernelText(code.text, code.name), call.wave, lambda sizes: evaluate(code.scratch_bytes, _kernel_sizes(built, sizes)), launch,
+        *_kernel_slots(built, FIRST_SLOT),
     )  # fmt: skip
 
 
-def _scalar_slots(built: BuiltKernel, first: int) -> list[tuple[int, int, dtype]]:
-    return [(first + i, s, kind) for i, (s, kind) in enumerate(zip(built.scalars, built.kernel.scalars, strict=True))]
+def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:
+    return {name: evaluate(value, sizes) for name, value in zip(built.kernel.sizes, built.sizes, strict=True)}
+
+
+def _kernel_arguments(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> list[int | None]:
+    """The slots of a kernel from `FIRST_SLOT` on."""
+    counts = [evaluate(schedule.buffers[b].numel, sizes) for b in built.buffers] if config.checked else []
+    return [*[None] * len(built.buffers), *_kernel_sizes(built, sizes).values(), *[None] * len(built.scalars), *counts]
+
+
+def _kernel_slots(built: BuiltKernel, first: int) -> tuple[list[tuple[int, int, Dim, int]], list[tuple[int, int, dtype]]]:
+    """Where a kernel whose buffers start at slot ``first`` finds buffers and scalars."""
+    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, 0, 1) for i, b in enumerate(built.buffers)]
+    then = first + len(built.buffers) + len(built.sizes)
+    return buffers, [(then + i, s, kind) for i, (s, kind) in enumerate(zip(built.scalars, built.kernel.scalars, strict=True))]
 
 
 # -- matrix products ------------------------------------------------------------------------------------
 _matmuls: dict[Any, MatmulKernel] = {}
+_epilogues: dict[tuple[Kernel, dtype, bool], EpilogueCode] = {}
 
 
-def _layout(strides: tuple[Dim, Dim, Dim]) -> str:
-    return "row" if is_constant(strides[2], 1) else "col" if is_constant(strides[1], 1) else "any"
+def _layout(strides: tuple[Dim, Dim, Dim, Dim]) -> str:
+    return "row" if is_constant(strides[3], 1) else "col" if is_constant(strides[2], 1) else "any"
 
 
-def _matmul_kernel(operands: MatmulOperands, built: BuiltKernel) -> MatmulKernel:
+def _matmul_kernel(operands: MatmulOperands) -> MatmulKernel:
     left, right = map(_layout, operands.strides)
-    key = (operands.dtypes, left, right, built.kernel)
+    one_row = is_constant(operands.rows, 1) and right != "any"
+    key = (operands.dtypes, left, right, one_row)
     found = _matmuls.get(key)
     if found is None:
-        epilogue = epilogue_of(built.kernel)
-        spec = MatmulSpec(*operands.dtypes, left, right, vector_bits(), cpu_features(), epilogue.extra_slots)
-        found = _matmuls[key] = matmul_kernel(spec, epilogue)
+        spec = MatmulSpec(*operands.dtypes, left, right, vector_bits(), cpu_features())
+        found = _matmuls[key] = vector_kernel(spec) if one_row else matmul_kernel(spec)
+    return found
+
+
+def _epilogue(kernel: Kernel, compute: dtype) -> EpilogueCode:
+    key = (kernel, compute, config.checked)
+    found = _epilogues.get(key)
+    if found is None:
+        found = _epilogues[key] = emit_epilogue(kernel, compute, cpu_features(), config.checked)
     return found
 
 
 def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     operands, built = call.operands, call.built
     assert operands is not None and built is not None
-    kernel = _matmul_kernel(operands, built)
-    fixed = len(MATMUL_SLOTS) + 1  # the epilogue's own slot for the error record comes first
-    count = len(built.buffers)
+    kernel, store = _matmul_kernel(operands), plain_store(built)
+    compute = operands.dtypes[0].compute
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int, int]:
-        return tuple(evaluate(d, sizes) for d in (operands.batch, operands.rows, operands.columns, operands.depth))  # type: ignore[return-value]
+        batch, m, n, k = (evaluate(d, sizes) for d in (operands.batch, operands.rows, operands.columns, operands.depth))
+        return batch, m, n, k
 
     def launch(sizes: Sizes) -> Launch:
         batch, m, n, k = dimensions(sizes)
-        strides = [evaluate(s, sizes) for group in operands.strides for s in group]
-        values: list[int | None] = [None, None, 0, batch, m, n, k, *strides, 0, 0, None, *[None] * count]
-        values += [evaluate(s, sizes) for s in built.sizes] + [None] * len(built.scalars)
+        strides = [*operands.strides[0], *operands.strides[1], *((0, 0, 0) if store is None else store.strides)]
+        counts = evaluate(operands.outer, sizes), evaluate(operands.inner, sizes), m, n, k
+        values: list[int | None] = [None, None, None, *counts, *(evaluate(s, sizes) for s in strides)]
+        values += [0] if store else [None, None, 0, *_kernel_arguments(built, schedule, sizes)]
         plan = kernel.plan(batch, m, n, k)
         return Launch(plan.grain, plan.chunks, batch * m * n * k // 50, values)
 
-    a, b = operands.buffers
-    itemsizes = [d.itemsize for d in operands.dtypes]
-    buffers: list[tuple[int, int, Dim, int]] = [(2, a, operands.offsets[0], itemsizes[0]), (3, b, operands.offsets[1], itemsizes[1])]
-    buffers += [(fixed + i, number, 0, 1) for i, number in enumerate(built.buffers)]
-    return Emitted(
-        KernelText(kernel.text, kernel.name), call.wave, lambda sizes: kernel.scratch_bytes(*dimensions(sizes)), launch, buffers,
-        _scalar_slots(built, fixed + count + len(built.sizes)), error_slots=[fixed - 1],
-    )  # fmt: skip
+    def slot(name: str) -> int:
+        return MATMUL_SLOTS.index(name)
+
+    text, factors = KernelText(kernel.text, kernel.name), zip("ab", operands.buffers, operands.offsets, operands.dtypes, strict=True)
+    buffers: list[tuple[int, int, Dim, int]] = [(slot(name), b, offset, kind.itemsize) for name, b, offset, kind in factors]
+    emitted = Emitted(text, call.wave, lambda sizes: kernel.scratch_bytes(*dimensions(sizes)), launch, buffers)
+    if store is not None:
+        buffers.append((slot("c"), store.buffer, store.offset, compute.itemsize))
+        return emitted
+    epilogue, error = _epilogue(built.kernel, compute), len(MATMUL_SLOTS)
+    more, scalars = _kernel_slots(built, error + FIRST_SLOT)
+    function = slot("epilogue"), KernelText(epilogue.text, epilogue.name)
+    return replace(emitted, buffers=buffers + more, scalar_slots=scalars, error_slots=[error], functions=[function])
 
 
 # -- other templates ------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, product, substitute, symbol
+from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, substitute, symbol
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
 from flambeau.schedule.fingerprint import fingerprint
-from flambeau.schedule.grouping import Group, core_axes
+from flambeau.schedule.grouping import Group, core_axes, product_axes
 from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
 
 
@@ -131,13 +131,15 @@ class KernelBuilder:
         return chosen, [], {**serial_map, **free_map}, chosen[-1][0] if chosen else ""
 
     def _matmul_axes(self) -> tuple[Axes, Axes, dict[str, Dim], str]:
-        """Exactly (batch, row, column), whatever the axes of the group were."""
-        core = self.group.core
+        """Exactly the product's own, whatever the axes of the group were; the last runs along contiguous elements of its result."""
+        core, inner = self.group.core, self.group.inner_batches
         assert core is not None
-        replaced = core_axes(core, self.group.members[core], dict(self.group.axes))
+        replaced = core_axes(core, self.group.members[core], dict(self.group.axes), inner)
         assert replaced is not None, "checked when the product joined"
-        batch, rows, columns = product(core.shape[:-2]), *core.shape[-2:]
-        return [("b", batch), ("m", rows), ("n", columns)], [], replaced, "n"
+        axes = product_axes(core, inner)
+        if self.group.transposed:
+            axes = [*axes[:2], axes[3], axes[2]]
+        return axes, [], replaced, axes[-1][0]
 
     # -- naming -----------------------------------------------------------------------------------------
     def _finish(self, lowerer: Lowerer, stores: list[k.Store], outer: Axes, inner: Axes, vector: str) -> BuiltKernel:

@@ -18,6 +18,7 @@ from flambeau.core.symbolic import (
     axis,
     contiguous_strides,
     delinearize,
+    divide_out,
     is_constant,
     linear_index,
     product,
@@ -42,6 +43,8 @@ class Group:
     members: dict[Node, Coordinates] = field(default_factory=dict)  # in reverse topological order
     sources_at: dict[Node, Coordinates] = field(default_factory=dict)  # reduction -> coordinates of its operand
     core: Node | None = None
+    inner_batches: Dim = 1  # a product's batches are numbered (outer, inner); how many inner ones each outer one has
+    transposed: bool = False  # the product is computed as (B' A')', whose elements are contiguous along a column
     downstream: int = 0  # bit set of the groups that (transitively) read this one
     readers: set[int] = field(default_factory=set)
     feeders: set[int] = field(default_factory=set)
@@ -196,7 +199,7 @@ class _Fuser:
     def _join_core(self, node: Node, group: Group, at: Coordinates, rest: tuple[str, ...]) -> bool:
         if group.kind != "loop" or group.core is not None or group.inner or rest or not is_float(node):
             return False
-        if core_axes(node, at, dict(group.axes)) is None:
+        if core_axes(node, at, dict(group.axes), 1) is None:
             return False
         group.kind = "matmul"
         group.core = node
@@ -398,12 +401,22 @@ def _axis_names(at: Coordinates) -> set[str]:
     return names
 
 
-def core_axes(node: Node, at: Coordinates, sizes: dict[str, Dim]) -> dict[str, Dim] | None:
-    """The group's axes in terms of a product's own (b, m, n), when each of the latter is a mix of some of the former."""
+def product_axes(node: Node, inner_batches: Dim) -> list[tuple[str, Dim]]:
+    """A product's own axes: outer and inner batch, row, column."""
+    outer, rest = divide_out(product(node.shape[:-2]), inner_batches)
+    assert is_constant(rest, 0)
+    return [("o", outer), ("i", inner_batches), ("m", node.shape[-2]), ("n", node.shape[-1])]
+
+
+def core_axes(node: Node, at: Coordinates, sizes: dict[str, Dim], inner_batches: Dim) -> dict[str, Dim] | None:
+    """The group's axes in terms of `product_axes`, when each of the latter is a mix of some of the former."""
     batch = linear_index(at[:-2], contiguous_strides(node.shape[:-2]))
+    outer, inner, row, column = (
+        0 if is_constant(size, 1) else axis(name, size) for name, size in product_axes(node, inner_batches)
+    )
     replaced: dict[str, Dim] = {}
-    for index, name, size in zip((batch, *at[-2:]), "bmn", (product(node.shape[:-2]), *node.shape[-2:]), strict=True):
-        digits = split_axis(index, sizes, axis(name, size) if not is_constant(size, 1) else 0)
+    for index, whole in zip((batch, *at[-2:]), (outer * inner_batches + inner, row, column), strict=True):
+        digits = split_axis(index, sizes, whole)
         if digits is None or not digits.keys().isdisjoint(replaced):
             return None
         replaced |= digits

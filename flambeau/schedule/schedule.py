@@ -15,8 +15,9 @@ from flambeau.ir.node import Node
 from flambeau.passes.simplify import simplify
 from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
-from flambeau.schedule.legalize import Strides, batch_stride, legalize, strided_operand
+from flambeau.schedule.legalize import legalize
 from flambeau.schedule.lowering import Source
+from flambeau.schedule.operands import MatmulOperands, Strides, matmul_operands, runs_along_rows
 from flambeau.schedule.recompute import recompute
 
 
@@ -47,20 +48,6 @@ class Buffer:
     index: int
     dtype: dtype
     numel: Dim
-
-
-@dataclass(frozen=True)
-class MatmulOperands:
-    """Sizes and strides of one batched product; buffers are numbers of program buffers, offsets in elements."""
-
-    batch: Dim
-    rows: Dim
-    columns: Dim
-    depth: Dim
-    buffers: tuple[int, int]
-    dtypes: tuple[dtype, dtype]
-    offsets: tuple[Dim, Dim]
-    strides: tuple[tuple[Dim, Dim, Dim], tuple[Dim, Dim, Dim]]
 
 
 @dataclass(frozen=True)
@@ -223,8 +210,11 @@ class _Scheduler:
         targets = self.targets.get(group, [])
         writes = tuple(t.buffer for t in targets)
         if group.kind in ("loop", "scatter", "matmul"):
-            operands = self._matmul(group) if group.kind == "matmul" else None
-            built = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types).build()
+            operands: MatmulOperands | None = None
+            if group.kind == "matmul":
+                built, operands = self._matmul(group, targets)
+            else:
+                built = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types).build()
             reads = tuple(b for b in built.buffers if b not in writes or group.kind == "scatter")
             reads += operands.buffers if operands else ()
             return Call(group.kind, wave, writes, reads, built, operands)
@@ -239,20 +229,18 @@ class _Scheduler:
     def _reader(self, node: Node) -> Source | None:
         return self.sources.get(node)
 
-    def _matmul(self, group: Group) -> MatmulOperands:
-        core = group.core
-        assert core is not None
-        found = [strided_operand(s, self._strides()) for s in core.sources]
-        a, b = found
-        assert a is not None and b is not None, "legalize copies operands that are not strided"
-        shapes = [s.shape for s in core.sources]
-        batches = [batch_stride(s, o.strides) for s, o in zip(shapes, (a, b), strict=True)]
-        assert batches[0] is not None and batches[1] is not None
-        return MatmulOperands(
-            product(core.shape[:-2]), core.shape[-2], core.shape[-1], shapes[0][-1],
-            (self.sources[a.leaf].buffer, self.sources[b.leaf].buffer), (a.leaf.dtype, b.leaf.dtype), (a.offset, b.offset),
-            ((batches[0], a.strides[-2], a.strides[-1]), (batches[1], b.strides[-2], b.strides[-1])),
-        )  # fmt: skip
+    def _matmul(self, group: Group, targets: list[Target]) -> tuple[BuiltKernel, MatmulOperands]:
+        """A product and its epilogue, turned over where that makes the stores contiguous."""
+        assert group.core is not None
+        buffers = {node: source.buffer for node, source in self.sources.items()}
+        operands = matmul_operands(group.core, self._strides(), buffers)
+        group.inner_batches = operands.inner
+        builder = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types)
+        built = builder.build()
+        if not runs_along_rows(built.kernel):
+            return built, operands
+        group.transposed = True
+        return builder.build(), operands.transposed()
 
     def _strides(self) -> dict[Node, Strides]:
         return {node: source.strides for node, source in self.sources.items() if source.buffer >= 0}

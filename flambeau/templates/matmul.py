@@ -1,4 +1,4 @@
-"""Batched matrix products with fused prologue and epilogue, as kernel text for sizes and strides known only at run time."""
+"""Batched matrix products as kernel text for sizes and strides known only at run time; what is done with C is another text."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from flambeau.codegen.cpu.casts import cast
-from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.emitter import Emitter
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_block import emit_block, emit_entry
 from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b
 from flambeau.templates.matmul_plan import MatmulPlan, plan_blocks, tile_shape
-from flambeau.templates.matmul_tile import SLOTS, Context, Epilogue, Prologue, emit_finish, emit_tile
+from flambeau.templates.matmul_tile import SLOTS, emit_store, emit_tile
 from flambeau.templates.matmul_vector import emit_vector_product, plan_vector_product
 
-__all__ = [
-    "SLOTS", "Context", "Epilogue", "MatmulKernel", "MatmulPlan", "MatmulSpec", "Prologue", "StoreEpilogue", "matmul_kernel",
-    "vector_kernel",
-]  # fmt: skip
+__all__ = ["SLOTS", "MatmulKernel", "MatmulPlan", "MatmulSpec", "matmul_kernel", "vector_kernel"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +24,7 @@ class MatmulSpec:
 
     ``a_dtype`` and ``b_dtype`` are float64 together, or any of float32, float16 and bfloat16, which accumulate in float32.
     ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's, ``"any"`` perhaps none.
-    ``vector_bits`` and ``features`` (LLVM's names) describe the machine. ``extra_slots`` i64 slots follow the template's own,
-    for the prologues and the epilogue.
+    ``vector_bits`` and ``features`` (LLVM's names) describe the machine.
     """
 
     a_dtype: dtype
@@ -38,7 +33,6 @@ class MatmulSpec:
     b_layout: str
     vector_bits: int
     features: frozenset[str]
-    extra_slots: int = 0
     name: str = "matmul"
 
     def __post_init__(self) -> None:
@@ -70,28 +64,12 @@ class MatmulSpec:
 
 
 @dataclass(frozen=True)
-class StoreEpilogue:
-    """Stores C as ``element``; what a kernel without an epilogue does in its compute type."""
-
-    element: dtype
-
-    def emit(
-        self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, mask: Value | None
-    ) -> None:
-        stored = cast(e, self.element.compute, self.element, value)
-        target = context.output(e, batch, row, column, self.element.llvm)
-        if mask is None:
-            e.store(stored, target)
-        else:
-            e.masked_store(stored, target, mask)
-
-
-@dataclass(frozen=True)
 class MatmulKernel:
     """The text of one exported function ``name`` and how to launch it for given sizes.
 
-    Slots, in order: `SLOTS` (strides in elements, 0 for a broadcast batch; C's column stride is 1), then the extra ones. With an
-    epilogue of its own, the kernel takes C's slots as a hint only: where memory will be written soon, or 0.
+    Slots are `SLOTS`. There are ``outer * inner`` batches, with a stride for either level (0 for a broadcast one); strides are in
+    elements. C is of the compute type and its column stride is 1. With the address of an epilogue (`codegen.cpu.epilogue`) in
+    its slot C is not touched: the epilogue gets every finished part of the result, and its own slots, which follow the others.
     For each size, `plan` gives the number of chunks, the value of the ``grain`` slot and the bytes of scratch a thread needs.
     """
 
@@ -99,10 +77,6 @@ class MatmulKernel:
     text: str
     spec: MatmulSpec
     planner: Callable[[int, int, int, int], MatmulPlan]
-
-    @property
-    def slots(self) -> tuple[str, ...]:
-        return (*SLOTS, *(f"extra{i}" for i in range(self.spec.extra_slots)))
 
     def plan(self, batch: int, m: int, n: int, k: int) -> MatmulPlan:
         """How ``batch`` products of (m, k) with (k, n) are cut: a pure function of the sizes."""
@@ -118,12 +92,7 @@ class MatmulKernel:
         return self.plan(batch, m, n, k).scratch_bytes
 
 
-def matmul_kernel(
-    spec: MatmulSpec,
-    epilogue: Epilogue | None = None,
-    a_prologue: Prologue | None = None,
-    b_prologue: Prologue | None = None,
-) -> MatmulKernel:
+def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
     """Generate the kernel; one serves every batch, M, N, K (0 included) and every stride of its layouts.
 
     >>> from flambeau.core import dtypes
@@ -131,26 +100,21 @@ def matmul_kernel(
     >>> matmul_kernel(spec).chunks(1, 2048, 384, 128) > 1
     True
     """
-    a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
+    a, b = Operand(spec.a_dtype, spec.a_layout), Operand(spec.b_dtype, spec.b_layout)
     kind = spec.compute.llvm
     shape = tile_shape(spec.lanes, spec.compute.itemsize)
     e = Emitter(spec.features)
     for height in shape.heights:
         emit_tile(e, shape, kind, height, spec.a_layout == "row", spec.fused)
-    emit_finish(e, shape, kind, epilogue or StoreEpilogue(spec.compute), spec.extra_slots)
-    emit_pack_a(e, a, shape, kind, spec.extra_slots)
-    emit_pack_b(e, b, shape, kind, spec.extra_slots)
-    emit_block(e, a, b, shape, kind, stores_directly=epilogue is None)
+    emit_store(e, shape.lanes, kind)
+    emit_pack_a(e, a, shape, kind)
+    emit_pack_b(e, b, shape, kind)
+    emit_block(e, a, b, shape, kind)
     emit_entry(e, spec.name)
     return MatmulKernel(spec.name, e.module(spec.attributes), spec, partial(plan_blocks, shape, a, b))
 
 
-def vector_kernel(
-    spec: MatmulSpec,
-    epilogue: Epilogue | None = None,
-    a_prologue: Prologue | None = None,
-    b_prologue: Prologue | None = None,
-) -> MatmulKernel:
+def vector_kernel(spec: MatmulSpec) -> MatmulKernel:
     """Generate the kernel for M = 1, which reads B once and in place; B's layout is ``"row"`` or ``"col"``.
 
     A product with N = 1 is such a product of the transposes: exchange A and B with their ``row`` and ``col``, where C's elements
@@ -163,8 +127,7 @@ def vector_kernel(
     """
     if spec.b_layout == "any":
         raise NotImplementedError("matmul: the kernel for one row needs a B that is contiguous along one axis; use matmul_kernel.")
-    a, b = Operand(spec.a_dtype, spec.a_layout, a_prologue), Operand(spec.b_dtype, spec.b_layout, b_prologue)
-    finish = epilogue or StoreEpilogue(spec.compute)
+    a, b = Operand(spec.a_dtype, spec.a_layout), Operand(spec.b_dtype, spec.b_layout)
     e = Emitter(spec.features)
-    emit_vector_product(e, spec.name, a, b, spec.compute.llvm, spec.lanes, finish, spec.extra_slots, spec.fused)
+    emit_vector_product(e, spec.name, a, b, spec.compute.llvm, spec.lanes, spec.fused)
     return MatmulKernel(spec.name, e.module(spec.attributes), spec, partial(plan_vector_product, spec.lanes, spec.compute.itemsize))

@@ -8,12 +8,9 @@ from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_tile import (
-    Context,
-    Prologue,
     TileShape,
     close_function,
     lane_mask,
-    load_context,
     minimum,
     number,
     open_function,
@@ -33,46 +30,35 @@ def storage_kind(element: dtype) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """How one operand lies in memory: element type, stride class (``row``, ``col`` or ``any``) and what maps its elements."""
+    """How one operand lies in memory: element type and stride class (``row``, ``col`` or ``any``)."""
 
     element: dtype
     layout: str
-    prologue: Prologue | None
 
     @property
     def must_pack(self) -> bool:
-        return self.layout == "any" or self.prologue is not None or self.element is not self.element.compute
+        return self.layout == "any" or self.element is not self.element.compute
 
 
 class _Packer:
-    """Loads elements of one operand at positions within the block being packed, converted and mapped."""
+    """Loads elements of one operand at positions within the block being packed, converted."""
 
-    def __init__(self, e: Emitter, operand: Operand, kind: str, lanes: int, extra_slots: int, name: str, sizes: tuple[str, str]) -> None:
-        self.e, self.operand, self.kind, self.lanes = e, operand, kind, lanes
-        values = open_function(
-            e, name,
-            f"ptr source, i64 row_stride, i64 column_stride, i64 {sizes[0]}, i64 {sizes[1]}, ptr target, "
-            "i64 batch, i64 row, i64 column, ptr slots",
-        )  # fmt: skip
-        self.source, self.row_stride, self.column_stride, self.first, self.second, self.target = values[:6]
-        self.batch, self.row, self.column, self.slots = values[6:]
-        self.context: Context | None = load_context(e, self.slots, extra_slots) if operand.prologue else None
+    def __init__(self, e: Emitter, operand: Operand, kind: str, name: str, sizes: tuple[str, str]) -> None:
+        self.e, self.operand, self.kind = e, operand, kind
+        self.source, self.row_stride, self.column_stride, self.first, self.second, self.target = open_function(
+            e, name, f"ptr source, i64 row_stride, i64 column_stride, i64 {sizes[0]}, i64 {sizes[1]}, ptr target"
+        )
 
     def pointer(self, row: Value, column: Value) -> Value:
         e = self.e
         at = e.add(e.mul(row, self.row_stride), e.mul(column, self.column_stride))
         return e.offset(self.source, at, storage_kind(self.operand.element))
 
-    def load(self, row: Value, column: Value, axis: str, mask: Value | None) -> Value:
+    def load(self, row: Value, column: Value, mask: Value | None) -> Value:
         e, element = self.e, self.operand.element
-        pointer = self.pointer(row, column)
-        raw = storage_kind(element)
+        pointer, raw = self.pointer(row, column), storage_kind(element)
         value = e.load(pointer, raw) if mask is None else e.masked_load(pointer, raw, mask)
-        value = cast(e, element, element.compute, value)
-        if self.operand.prologue is None or self.context is None:
-            return value
-        at = e.add(self.row, row), e.add(self.column, column)
-        return self.operand.prologue.emit(e, self.context, value, self.batch, *at, axis, mask)
+        return cast(e, element, element.compute, value)
 
     def prefetch(self, row: Value, column: Value) -> None:
         self.e.prefetch(self.pointer(row, column))
@@ -81,12 +67,12 @@ class _Packer:
         self.e.store(value, self.e.offset(self.target, at, self.kind))
 
 
-def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra_slots: int) -> None:
+def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> None:
     """``@pack_a``: one panel of A, ``rows`` (at most ``shape.heights[0]``) by ``depth``.
 
     By rows: rows of ``shape.row_pitch`` elements. Otherwise a line of ``shape.panel`` elements for each step of K.
     """
-    packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_a", ("rows", "depth"))
+    packer = _Packer(e, operand, kind, "pack_a", ("rows", "depth"))
     rows, depth = packer.first, packer.second
     lanes, lines = shape.lanes, range(0, shape.panel, shape.lanes)
     masks = [lane_mask(e, e.sub(rows, number(first)), lanes) for first in lines] if operand.layout == "col" else []
@@ -96,7 +82,7 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
 
         def vector(k: Value) -> None:
             mask = lane_mask(e, e.sub(depth, k), lanes)
-            packer.store(packer.load(row, k, "column", mask), e.add(start, k))
+            packer.store(packer.load(row, k, mask), e.add(start, k))
 
         repeat(e, number(0), depth, lanes, vector, "vector")
 
@@ -104,11 +90,11 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
         start = e.mul(k, number(shape.panel))
         packer.prefetch(number(0), e.add(k, number(AHEAD)))
         for first, mask in zip(lines, masks, strict=True):
-            packer.store(packer.load(number(first), k, "row", mask), e.add(start, number(first)))
+            packer.store(packer.load(number(first), k, mask), e.add(start, number(first)))
 
     def copy_scalars(row: Value) -> None:
         def scalar(k: Value) -> None:
-            packer.store(packer.load(row, k, "column", None), e.add(row, e.mul(k, number(shape.panel))))
+            packer.store(packer.load(row, k, None), e.add(row, e.mul(k, number(shape.panel))))
 
         repeat(e, number(0), depth, 1, scalar, "scalar")
 
@@ -117,9 +103,9 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
     close_function(e)
 
 
-def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra_slots: int) -> None:
+def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> None:
     """``@pack_b``: one sliver of B, ``depth`` by ``columns`` (at most ``shape.columns``), as lines of ``shape.columns`` elements."""
-    packer = _Packer(e, operand, kind, shape.lanes, extra_slots, "pack_b", ("depth", "columns"))
+    packer = _Packer(e, operand, kind, "pack_b", ("depth", "columns"))
     depth, columns = packer.first, packer.second
     lanes, width, square = shape.lanes, shape.columns, 16 // shape.itemsize
     last = e.sub(columns, number(1))
@@ -130,7 +116,7 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
         start = e.mul(k, number(width))
         for first, mask in zip(lines, masks, strict=True):
             packer.prefetch(e.add(k, number(AHEAD)), number(first))
-            packer.store(packer.load(k, number(first), "column", mask), e.add(start, number(first)))
+            packer.store(packer.load(k, number(first), mask), e.add(start, number(first)))
 
     def transpose_square(k: Value) -> None:
         mask = lane_mask(e, e.sub(depth, k), square)
@@ -138,7 +124,7 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
         def group(first: Value) -> None:
             # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
             chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
-            pieces = [packer.load(k, column, "row", mask) for column in chosen]
+            pieces = [packer.load(k, column, mask) for column in chosen]
             rows = [joined(e, pieces[i::square]) for i in range(square)]
             for i, value in enumerate(transposed(e, rows)):
                 packer.store(value, e.add(e.mul(e.add(k, number(i)), number(width)), first))
@@ -147,7 +133,7 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str, extra
 
     def copy_scalars(k: Value) -> None:
         def scalar(column: Value) -> None:
-            value = packer.load(k, minimum(e, column, last), "column", None)
+            value = packer.load(k, minimum(e, column, last), None)
             packer.store(value, e.add(e.mul(k, number(width)), column))
 
         repeat(e, number(0), number(width), 1, scalar, "scalar")

@@ -1,20 +1,21 @@
-"""The innermost code of the matrix product: register tiles, and the loop that hands finished tiles to the epilogue."""
+"""The innermost code of the matrix product: register tiles, and the plain store of finished ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.epilogue import PARAMETERS as EPILOGUE_PARAMETERS
 
-__all__ = ["Context", "Epilogue", "Prologue", "TileShape", "emit_finish", "emit_tile", "lane_mask", "tile_name"]
+__all__ = ["SLOTS", "TileShape", "emit_store", "emit_tile", "lane_mask", "load_slots", "tile_name"]
 
-FIXED_SLOTS = ("error", "grain")
 SLOTS = (
-    *FIXED_SLOTS, "a", "b", "c", "batch", "m", "n", "k",
-    "a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column", "c_batch", "c_row",
+    "error", "grain", "a", "b", "c", "outer", "inner", "m", "n", "k", "a_outer", "a_inner", "a_row", "a_column",
+    "b_outer", "b_inner", "b_row", "b_column", "c_outer", "c_inner", "c_row", "epilogue",
 )  # fmt: skip
+POINTERS = ("a", "b", "c", "epilogue")
+STORE = "store"
 
 
 @dataclass(frozen=True)
@@ -42,47 +43,6 @@ class TileShape:
         return self.depth + 64 // self.itemsize
 
 
-@dataclass(frozen=True)
-class Context:
-    """What fused code may use besides the value: the slots of the launch, loaded at the entry of the function it is in."""
-
-    values: dict[str, Value]
-    extra: tuple[Value, ...]
-
-    def slot(self, index: int) -> Value:
-        """Extra slot number ``index`` as i64."""
-        return self.extra[index]
-
-    def output(self, e: Emitter, batch: Value, row: Value, column: Value, kind: str) -> Value:
-        """The address of ``C[batch, row, column]`` when its elements are stored as ``kind``."""
-        start = e.add(e.mul(batch, self.values["c_batch"]), e.mul(row, self.values["c_row"]))
-        return e.offset(self.values["c"], e.add(start, column), kind)
-
-
-class Epilogue(Protocol):
-    """Takes over each finished vector of C and does the stores itself.
-
-    ``value`` holds ``C[batch, row, column : column + width]`` in the compute type; with a ``mask`` only its true lanes exist.
-    Every element is handed over exactly once, after its whole sum over K.
-    """
-
-    def emit(
-        self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, mask: Value | None
-    ) -> None: ...
-
-
-class Prologue(Protocol):
-    """Maps an operand's elements on their way into the product.
-
-    ``value`` holds elements in the compute type, the first at ``[batch, row, column]`` of the operand and the next ones along
-    ``axis`` (``"row"``: the row index grows). Lanes outside ``mask`` do not exist; their result is ignored.
-    """
-
-    def emit(
-        self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, axis: str, mask: Value | None
-    ) -> Value: ...
-
-
 def open_function(e: Emitter, name: str, parameters: str) -> list[Value]:
     """Begin an internal function; ``parameters`` reads like ``"ptr a, i64 rows"``."""
     values = []
@@ -98,18 +58,14 @@ def close_function(e: Emitter) -> None:
     e.end()
 
 
-def call_function(e: Emitter, name: str, *operands: Value) -> None:
-    e.emit(f"call void @{name}({', '.join(map(str, operands))})")
+def call_function(e: Emitter, function: str, *operands: Value) -> None:
+    """Call a function by its name with the sign in front (``@block``) or by the value that holds its address."""
+    e.emit(f"call void {function}({', '.join(map(str, operands))})")
 
 
-def load_context(e: Emitter, slots: Value, extra_slots: int) -> Context:
-    values = {
-        name: e.load(e.offset(slots, i, "i64"), "ptr" if name in ("a", "b", "c") else "i64", align=8)
-        for i, name in enumerate(SLOTS)
-        if name not in FIXED_SLOTS
-    }
-    extra = tuple(e.load(e.offset(slots, len(SLOTS) + i, "i64"), "i64", align=8) for i in range(extra_slots))
-    return Context(values, extra)
+def load_slots(e: Emitter, slots: Value, names: Iterable[str] = SLOTS[2:]) -> dict[str, Value]:
+    """What the launch says, by the names in `SLOTS`."""
+    return {n: e.load(e.offset(slots, SLOTS.index(n), "i64"), "ptr" if n in POINTERS else "i64", align=8) for n in names}
 
 
 def lane_mask(e: Emitter, count: Value, width: int) -> Value:
@@ -141,18 +97,23 @@ def minimum(e: Emitter, a: Value, b: Value) -> Value:
     return e.intrinsic("smin", a, b)
 
 
+def divided(e: Emitter, value: Value, divisor: Value) -> tuple[Value, Value]:
+    """Quotient and remainder of two numbers that are not negative."""
+    quotient = e.binary("udiv", value, divisor)
+    return quotient, e.sub(value, e.mul(quotient, divisor))
+
+
 def number(value: int) -> Value:
     return Value(str(value), "i64")
 
 
 TILE_PARAMETERS = (
     "ptr a, i64 a_row, i64 a_depth, ptr b, i64 b_depth, i64 depth, ptr sums, i64 sums_row, ptr out, i64 out_row, i64 rows, "
-    "ptr ahead, i64 ahead_row, ptr soon, i64 soon_row"
+    "ptr far, i64 far_row, i64 far_mask"
 )
-# By rows, the tallest tile asks for one line of the next panel at each step of K: step k for row k % ROWS_AHEAD from ``ahead``.
-ROWS_AHEAD = 16
 # How many steps of K ahead the lines of B are asked for: some 100 cycles, the latency of the second-level cache and more.
 PREFETCH_STEPS = 8
+LINE_BYTES = 64
 
 
 def tile_name(height: int) -> str:
@@ -163,15 +124,17 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
     A null ``sums`` adds nothing. The tallest tile needs all its rows; in the others, rows from ``rows`` on repeat the last one.
-    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1. What will be written is at ``soon``.
+    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1. At step k the tallest tile asks for
+    two lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
     """
-    parameters = open_function(e, tile_name(height), TILE_PARAMETERS)
-    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, ahead, ahead_row, soon, soon_row = parameters
+    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, far, far_row, far_mask = open_function(
+        e, tile_name(height), TILE_PARAMETERS
+    )
     lanes, vectors = shape.lanes, shape.vectors
     whole = height == shape.heights[0]
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
     for row in row_of:
-        target = e.offset(soon, e.mul(row, soon_row), kind)
+        target = e.offset(out, e.mul(row, out_row), kind)
         for v in range(vectors):
             e.prefetch(e.offset(target, v * lanes, kind), write=True)
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
@@ -186,10 +149,11 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
             e.prefetch(e.offset(e.offset(row_of_b, b_ahead, kind), v * lanes, kind))
         if operand.mode == "columns":
             e.prefetch(e.offset(cursor[0], e.mul(a_depth, number(PREFETCH_STEPS)), kind))
-        if whole and by_rows:
-            inside = e.binary("and", k, number(ROWS_AHEAD - 1))
-            later = e.add(e.mul(inside, ahead_row), e.mul(e.sub(k, inside), number(shape.itemsize)))
-            e.prefetch(e.offset(ahead, later, "i8"), level=2)
+        if whole:
+            inside = e.binary("and", k, far_mask)
+            later = e.offset(far, e.add(e.mul(inside, far_row), e.mul(e.sub(k, inside), number(shape.itemsize))), "i8")
+            e.prefetch(later, level=2)
+            e.prefetch(e.offset(later, LINE_BYTES, "i8"), level=2)
         for i in range(height):
             scalar = e.splat(operand.load(cursor, i), lanes)
             for v in range(vectors):
@@ -250,29 +214,21 @@ class _OperandRows:
         return [e.offset(cursor[0], self.depth, self.kind)]
 
 
-def emit_finish(e: Emitter, shape: TileShape, kind: str, epilogue: Epilogue, extra_slots: int) -> None:
-    """Hand a finished tile, stored with rows of ``shape.columns``, to the epilogue, vector by vector."""
-    tile, rows, columns, batch, row, column, slots = open_function(
-        e, "finish", "ptr tile, i64 rows, i64 columns, i64 batch, i64 row, i64 column, ptr slots"
-    )
-    lanes = shape.lanes
-    context = load_context(e, slots, extra_slots)
-
-    def one_vector(i: Value, first: Value, mask: Value | None) -> None:
-        value = e.load(e.offset(tile, e.add(e.mul(i, number(shape.columns)), first), kind), kind, lanes)
-        epilogue.emit(e, context, value, batch, e.add(row, i), e.add(column, first), mask)
+def emit_store(e: Emitter, lanes: int, kind: str) -> None:
+    """``@store``, called like an epilogue: C takes the finished elements as they are."""
+    tile, pitch, rows, columns, outer, inner, row, column, slots = open_function(e, STORE, EPILOGUE_PARAMETERS)
+    size = load_slots(e, slots, ("c", "c_outer", "c_inner", "c_row"))
+    start = e.add(e.mul(outer, size["c_outer"]), e.mul(inner, size["c_inner"]))
+    c = e.offset(size["c"], e.add(e.add(start, e.mul(row, size["c_row"])), column), kind)
 
     def one_row(i: Value) -> None:
-        def whole(first: Value) -> None:
-            one_vector(i, first, None)
+        source, target = e.offset(tile, e.mul(i, pitch), kind), e.offset(c, e.mul(i, size["c_row"]), kind)
 
-        def rest(first: Value) -> None:
-            one_vector(i, first, mask)
+        def vector(at: Value) -> None:
+            value = e.load(e.offset(source, at, kind), kind, lanes)
+            e.masked_store(value, e.offset(target, at, kind), lane_mask(e, minimum(e, e.sub(columns, at), number(lanes)), lanes))
 
-        repeat(e, number(0), full, lanes, whole, "vector")
-        repeat(e, full, columns, lanes, rest, "rest")
+        repeat(e, number(0), columns, lanes, vector, "vector")
 
-    full = e.binary("and", columns, number(-lanes))
-    mask = lane_mask(e, e.sub(columns, full), lanes)
     repeat(e, number(0), rows, 1, one_row, "row")
     close_function(e)

@@ -10,12 +10,13 @@ from flambeau.templates.matmul_pack import Operand, storage_kind
 from flambeau.templates.matmul_plan import MatmulPlan
 from flambeau.templates.matmul_tile import (
     SLOTS,
-    Context,
-    Epilogue,
+    STORE,
     call_function,
     close_function,
+    divided,
+    emit_store,
     lane_mask,
-    load_context,
+    load_slots,
     minimum,
     number,
     open_function,
@@ -51,54 +52,46 @@ def plan_vector_product(lanes: int, itemsize: int, batch: int, m: int, n: int, k
     return MatmulPlan(-(-blocks // share), share, -(-scratch // 64) * 64)
 
 
-def emit_vector_product(
-    e: Emitter, name: str, a: Operand, b: Operand, kind: str, lanes: int, epilogue: Epilogue, extra_slots: int, fused: bool
-) -> None:
+def emit_vector_product(e: Emitter, name: str, a: Operand, b: Operand, kind: str, lanes: int, fused: bool) -> None:
     """The exported function ``name`` and what it calls; ``b`` is by rows or by columns."""
-    product = _VectorProduct(e, a, b, kind, lanes, extra_slots, fused)
+    product = _VectorProduct(e, a, b, kind, lanes, fused)
+    emit_store(e, lanes, kind)
     product.emit_row_of_a()
-    product.emit_block(epilogue)
+    product.emit_block()
     product.emit_entry(name)
 
 
 class _VectorProduct:
-    def __init__(self, e: Emitter, a: Operand, b: Operand, kind: str, lanes: int, extra_slots: int, fused: bool) -> None:
-        self.e, self.a, self.b, self.kind, self.lanes, self.extra_slots, self.fused = e, a, b, kind, lanes, extra_slots, fused
+    def __init__(self, e: Emitter, a: Operand, b: Operand, kind: str, lanes: int, fused: bool) -> None:
+        self.e, self.a, self.b, self.kind, self.lanes, self.fused = e, a, b, kind, lanes, fused
 
     def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
         e = self.e
         return e.fma(x, y, total) if self.fused else e.add(total, e.mul(x, y))
 
-    def element(
-        self, context: Context, operand: Operand, start: Value, at: tuple[Value, Value, Value], axis: str, mask: Value | None
-    ) -> Value:
-        """Elements of an operand from address ``start``, converted and mapped; ``at`` is their batch, row and column."""
+    def element(self, operand: Operand, start: Value, width: int, mask: Value | None) -> Value:
+        """Elements of an operand from address ``start``, converted."""
         e, raw = self.e, storage_kind(operand.element)
-        width = 1 if axis == "" else self.lanes
         loaded = e.load(start, raw, width) if mask is None else e.masked_load(start, raw, mask)
-        value = cast(e, operand.element, operand.element.compute, loaded)
-        if operand.prologue is None:
-            return value
-        return operand.prologue.emit(e, context, value, *at, axis or "column", mask)
+        return cast(e, operand.element, operand.element.compute, loaded)
 
     def emit_row_of_a(self) -> None:
         """``@row_of_a``: the row of A of one batch in the compute type, zeros up to a whole vector."""
         e, lanes = self.e, self.lanes
-        target, batch, slots = open_function(e, "row_of_a", "ptr target, i64 batch, ptr slots")
-        context = load_context(e, slots, self.extra_slots)
-        size = context.values
-        source = e.offset(size["a"], e.mul(batch, size["a_batch"]), storage_kind(self.a.element))
+        target, outer, inner, slots = open_function(e, "row_of_a", "ptr target, i64 outer, i64 inner, ptr slots")
+        size = load_slots(e, slots, ("a", "a_outer", "a_inner", "a_column", "k"))
+        batch = e.add(e.mul(outer, size["a_outer"]), e.mul(inner, size["a_inner"]))
+        source = e.offset(size["a"], batch, storage_kind(self.a.element))
         k = size["k"]
 
         def vector(at: Value) -> None:
             mask = lane_mask(e, minimum(e, e.sub(k, at), number(lanes)), lanes)
-            start = e.offset(source, at, storage_kind(self.a.element))
-            value = self.element(context, self.a, start, (batch, number(0), at), "column", mask)
-            e.store(e.select(mask, value, e.like(0.0, value)), e.offset(target, at, self.kind))
+            value = self.element(self.a, e.offset(source, at, storage_kind(self.a.element)), lanes, mask)
+            e.store(value, e.offset(target, at, self.kind))
 
         def scalar(at: Value) -> None:
             start = e.offset(source, e.mul(at, size["a_column"]), storage_kind(self.a.element))
-            e.store(self.element(context, self.a, start, (batch, number(0), at), "", None), e.offset(target, at, self.kind))
+            e.store(self.element(self.a, start, 1, None), e.offset(target, at, self.kind))
 
         if self.a.layout == "row":
             repeat(e, number(0), k, lanes, vector, "vector")
@@ -109,33 +102,27 @@ class _VectorProduct:
             repeat(e, k, whole, 1, lambda at: e.store(zero, e.offset(target, at, self.kind)), "pad")
         close_function(e)
 
-    def emit_block(self, epilogue: Epilogue) -> None:
-        """``@block``: ``width`` columns of one batch from ``column``, into ``results`` and from there to the epilogue."""
-        e, lanes, kind = self.e, self.lanes, self.kind
-        x, results, batch, column, width, slots = open_function(
-            e, "block", "ptr x, ptr results, i64 batch, i64 column, i64 width, ptr slots"
+    def emit_block(self) -> None:
+        """``@block``: ``width`` columns of one batch from ``column``, into ``results`` and from there to C or the epilogue."""
+        e = self.e
+        x, results, outer, inner, column, width, slots = open_function(
+            e, "block", "ptr x, ptr results, i64 outer, i64 inner, i64 column, i64 width, ptr slots"
         )
-        context = load_context(e, slots, self.extra_slots)
+        size = load_slots(e, slots, ("b", "b_outer", "b_inner", "b_row", "b_column", "k", "epilogue"))
+        batch = e.add(e.mul(outer, size["b_outer"]), e.mul(inner, size["b_inner"]))
+        source = e.offset(size["b"], e.add(batch, e.mul(column, size["b_column"])), storage_kind(self.b.element))
         compute = self._by_rows if self.b.layout == "row" else self._by_columns
-        compute(context, x, results, batch, column, width)
-
-        def finish(at: Value) -> None:
-            value = e.load(e.offset(results, at, kind), kind, lanes)
-            mask = lane_mask(e, minimum(e, e.sub(width, at), number(lanes)), lanes)
-            epilogue.emit(e, context, value, batch, number(0), e.add(column, at), mask)
-
-        repeat(e, number(0), width, lanes, finish, "finish")
+        compute(size, x, results, source, width)
+        plain = e.compare("eq", size["epilogue"], Value("null", "ptr"))
+        finish = e.select(plain, Value("@" + STORE, "ptr"), size["epilogue"])
+        own = e.select(plain, slots, e.offset(slots, len(SLOTS), "i64"))
+        call_function(e, finish.text, results, number(0), number(1), width, outer, inner, number(0), column, own)
         close_function(e)
 
-    def _source(self, context: Context, batch: Value, column: Value) -> Value:
-        e, size = self.e, context.values
-        start = e.add(e.mul(batch, size["b_batch"]), e.mul(column, size["b_column"]))
-        return e.offset(size["b"], start, storage_kind(self.b.element))
-
-    def _by_columns(self, context: Context, x: Value, results: Value, batch: Value, column: Value, width: Value) -> None:
+    def _by_columns(self, size: dict[str, Value], x: Value, results: Value, source: Value, width: Value) -> None:
         """B's columns are contiguous: dot products, `TOGETHER` of them at a time, lanes along K."""
-        e, lanes, kind, size = self.e, self.lanes, self.kind, context.values
-        source, raw, k = self._source(context, batch, column), storage_kind(self.b.element), size["k"]
+        e, lanes, kind = self.e, self.lanes, self.kind
+        raw, k = storage_kind(self.b.element), size["k"]
         whole = e.binary("and", k, number(-lanes))
 
         def several(first: Value) -> None:
@@ -145,10 +132,8 @@ class _VectorProduct:
 
             def step(at: Value, totals: list[Value], mask: Value | None = None) -> list[Value]:
                 left, sums = e.load(e.offset(x, at, kind), kind, lanes), []
-                for start, index, total in zip(starts, chosen, totals, strict=True):
-                    place = batch, at, e.add(column, index)
-                    right = self.element(context, self.b, e.offset(start, at, raw), place, "row", mask)
-                    right = right if mask is None else e.select(mask, right, e.like(0.0, right))
+                for start, total in zip(starts, totals, strict=True):
+                    right = self.element(self.b, e.offset(start, at, raw), lanes, mask)
                     sums.append(self.multiply_add(left, right, total))
                 return sums
 
@@ -170,37 +155,32 @@ class _VectorProduct:
             half //= 2
         return e.extract(value, 0)
 
-    def _by_rows(self, context: Context, x: Value, results: Value, batch: Value, column: Value, width: Value) -> None:
+    def _by_rows(self, size: dict[str, Value], x: Value, results: Value, source: Value, width: Value) -> None:
         """B's rows are contiguous: scalars of A times pieces of rows of B, `TOGETHER` of them at a time, lanes along the columns."""
-        e, lanes, k = self.e, self.lanes, context.values["k"]
-        source = self._source(context, batch, column)
+        e, lanes, k = self.e, self.lanes, size["k"]
         zero = e.const(0.0, self.kind, lanes)
         repeat(e, number(0), width, lanes, lambda at: e.store(zero, e.offset(results, at, self.kind)), "zero")
-        place = batch, column, width
         most = e.binary("and", k, number(-TOGETHER))
         for first, stop, count in ((number(0), most, TOGETHER), (most, k, 1)):
-            repeat(e, first, stop, count, self._rows_adder(context, x, results, source, place, count), "rows")
+            repeat(e, first, stop, count, self._rows_adder(size["b_row"], x, results, source, width, count), "rows")
 
     def _rows_adder(
-        self, context: Context, x: Value, results: Value, source: Value, place: tuple[Value, Value, Value], count: int
+        self, b_row: Value, x: Value, results: Value, source: Value, width: Value, count: int
     ) -> Callable[[Value], None]:
         """The body of a loop over K that adds ``count`` rows of B to the results."""
         e, lanes, kind, raw = self.e, self.lanes, self.kind, storage_kind(self.b.element)
-        batch, column, width = place
         whole = e.binary("and", width, number(-lanes))
 
         def add_rows(k: Value) -> None:
             steps = [e.add(k, number(i)) for i in range(count)]
             scalars = [e.splat(e.load(e.offset(x, step, kind), kind), lanes) for step in steps]
-            rows = [e.offset(source, e.mul(step, context.values["b_row"]), raw) for step in steps]
+            rows = [e.offset(source, e.mul(step, b_row), raw) for step in steps]
 
             def vector(at: Value, mask: Value | None = None) -> None:
                 target = e.offset(results, at, kind)
                 total = e.load(target, kind, lanes)
-                for step, scalar, row in zip(steps, scalars, rows, strict=True):
-                    start = e.offset(row, at, raw)
-                    right = self.element(context, self.b, start, (batch, step, e.add(column, at)), "column", mask)
-                    total = self.multiply_add(scalar, right, total)
+                for scalar, row in zip(scalars, rows, strict=True):
+                    total = self.multiply_add(scalar, self.element(self.b, e.offset(row, at, raw), lanes, mask), total)
                 e.store(total, target)
 
             def rest(at: Value) -> None:
@@ -216,19 +196,19 @@ class _VectorProduct:
         e, columns = self.e, block_columns(self.lanes)
         e.begin(f"define void @{name}(ptr %slots, i64 %chunk, ptr %scratch) #0")
         slots, chunk, scratch = Value("%slots", "ptr"), Value("%chunk", "i64"), Value("%scratch", "ptr")
-        size = load_context(e, slots, 0).values
-        share = e.load(e.offset(slots, SLOTS.index("grain"), "i64"), "i64", align=8)
+        size = load_slots(e, slots, ("grain", "outer", "inner", "n"))
         across = e.binary("udiv", e.add(size["n"], number(columns - 1)), number(columns))
-        first = e.mul(chunk, share)
-        stop = minimum(e, e.add(first, share), e.mul(size["batch"], across))
+        first = e.mul(chunk, size["grain"])
+        stop = minimum(e, e.add(first, size["grain"]), e.mul(e.mul(size["outer"], size["inner"]), across))
         x = e.offset(scratch, columns, self.kind)
 
         def one_block(index: Value, held: list[Value]) -> list[Value]:
-            batch = e.binary("udiv", index, across)
-            when(e, e.compare("ne", batch, held[0]), lambda: call_function(e, "row_of_a", x, batch, slots))
-            column = e.mul(e.sub(index, e.mul(batch, across)), number(columns))
+            batch, block = divided(e, index, across)
+            outer, inner = divided(e, batch, size["inner"])
+            when(e, e.compare("ne", batch, held[0]), lambda: call_function(e, "@row_of_a", x, outer, inner, slots))
+            column = e.mul(block, number(columns))
             width = minimum(e, number(columns), e.sub(size["n"], column))
-            call_function(e, "block", x, scratch, batch, column, width, slots)
+            call_function(e, "@block", x, scratch, outer, inner, column, width, slots)
             return [batch]
 
         e.loop(first, stop, 1, [number(-1)], one_block, "block")

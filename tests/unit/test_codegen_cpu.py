@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flambeau.codegen.cpu.epilogue import epilogue_of
 from flambeau.codegen.cpu.errors import ACCESS_OUTSIDE_BUFFER, INDEX_OUT_OF_RANGE, operator_number
 from flambeau.codegen.cpu.kernel_code import emit_kernel
 from flambeau.core import cpu, dtypes
@@ -20,7 +19,6 @@ from flambeau.ir.kernel import (
     ARGREDUCE,
     CHECK,
     REDUCE,
-    RESULT,
     BufferParameter,
     Kernel,
     KernelAxis,
@@ -323,44 +321,6 @@ def test_bfloat16_reduction_asks_for_a_cast() -> None:
     kernel = make([KernelAxis("i", R)], [KernelAxis("j", C)], "j", "bfloat16 read, bfloat16 write", [Store(1, i, total)])
     with pytest.raises(NotImplementedError, match="float32 first"):
         emit_kernel(kernel, cpu.cpu_features())
-
-
-def test_epilogue_of_other_axes_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch, row, column"):
-        epilogue_of(softmax())
-
-
-def test_matrix_product_with_epilogue() -> None:
-    """relu(a @ b + bias[column]) * scale[row], and a mask of it as a second result."""
-    from flambeau.compilation.kernel_cache import KernelText, get_kernel
-    from flambeau.runtime.launch import TaskArray, run_tasks
-    from flambeau.templates.matmul import MatmulSpec, matmul_kernel
-
-    b, m, n = symbol("b"), symbol("m"), symbol("n")
-    batch, row, column = axis("b0", b), axis("i0", m), axis("j0", n)
-    sum_ = p.add(Node(RESULT, (), dtype=F32), load(0, column, F32))
-    out = p.mul(p.maximum(sum_, p.number(0.0, sum_)), load(1, row, F32))
-    place = (batch * m + row) * n + column
-    stores = [Store(2, place, out), Store(3, place, p.lt(p.number(0.0, sum_), sum_))]
-    axes = [KernelAxis("b0", b), KernelAxis("i0", m), KernelAxis("j0", n)]
-    epilogue = epilogue_of(make(axes, [], "j0", "float32 read, float32 read, float32 write, bool write", stores))
-    assert epilogue.kernel.sizes == ("b", "m", "n") and epilogue.extra_slots == 8
-    spec = MatmulSpec(F32, F32, "row", "row", cpu.vector_bits(), cpu.cpu_features(), epilogue.extra_slots)
-    template = matmul_kernel(spec, epilogue)
-    B, M, N, K = 2, 37, 53, 19
-    x, y, bias, scale = (np.random.randn(*s).astype(np.float32) for s in ((B, M, K), (B, K, N), (N,), (M,)))
-    result, mask = np.zeros((B, M, N), np.float32), np.zeros((B, M, N), np.bool_)
-    product = {"a": x.ctypes.data, "b": y.ctypes.data, "c": 0, "batch": B, "m": M, "n": N, "k": K, "a_batch": M * K, "a_row": K,
-               "a_column": 1, "b_batch": K * N, "b_row": N, "b_column": 1, "c_batch": M * N, "c_row": N, "error": 0,
-               "grain": template.grain(B, M, N, K)}  # fmt: skip
-    extra = [0, *(v.ctypes.data for v in (bias, scale, result, mask)), B, M, N]
-    tasks = TaskArray(template.scratch_bytes(B, M, N, K))
-    slots = [product[name] for name in template.slots if name in product] + extra
-    tasks.add(get_kernel(KernelText(template.text, template.name)).address, slots, template.chunks(B, M, N, K), 0)
-    run_tasks(tasks)
-    exact = x.astype(np.float64) @ y + bias
-    np.testing.assert_allclose(result, np.maximum(exact, 0) * scale[:, None], rtol=1e-4, atol=1e-5)
-    assert (mask == (exact > 0)).all()
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int16, np.bool_])

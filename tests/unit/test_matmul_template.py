@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import ml_dtypes
 import numpy as np
 import pytest
 
-from flambeau.codegen.cpu.emitter import Emitter, Value
+from flambeau.codegen.cpu.epilogue import emit_epilogue
 from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.core import cpu, dtypes
 from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import axis, symbol
+from flambeau.ir.kernel import RESULT, BufferParameter, Kernel, KernelAxis, Store, load
+from flambeau.ir.node import Node
+from flambeau.prims import pointwise as p
 from flambeau.runtime.launch import TaskArray, run_tasks
-from flambeau.templates.matmul import Context, MatmulKernel, MatmulSpec, StoreEpilogue, matmul_kernel, vector_kernel
+from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 
 CANARY = 64
 LAYOUTS = ("row", "col", "any")
@@ -55,19 +56,22 @@ class Buffer:
         return self.memory[kept].tobytes() == self.before[kept].tobytes()
 
 
-def spec_for(a: dtype, b: dtype, layouts: tuple[str, str], bits: int = 0, extra_slots: int = 0) -> MatmulSpec:
-    return MatmulSpec(a, b, *layouts, bits or cpu.vector_bits(), cpu.cpu_features(), extra_slots)
+def spec_for(a: dtype, b: dtype, layouts: tuple[str, str], bits: int = 0) -> MatmulSpec:
+    return MatmulSpec(a, b, *layouts, bits or cpu.vector_bits(), cpu.cpu_features())
 
 
-def run(kernel: MatmulKernel, a: Buffer, b: Buffer, c: Buffer, extra: tuple[int, ...] = ()) -> None:
+def address_of(text: str, name: str) -> int:
+    return get_kernel(KernelText(text, name)).address
+
+
+def run(kernel: MatmulKernel, a: Buffer, b: Buffer, c: Buffer, epilogue: tuple[int, ...] = (0,)) -> None:
+    """``epilogue``: the address of one, and its slots."""
     batch, m, n = c.view.shape
     k = a.view.shape[2]
     sizes = (batch, m, n, k)
-    address = get_kernel(KernelText(kernel.text, kernel.name)).address
     tasks = TaskArray(kernel.scratch_bytes(*sizes))
-    slots = [0, kernel.grain(*sizes), a.address, b.address, c.address, *sizes, *a.strides, *b.strides, *c.strides[:2], *extra]
-    assert len(slots) == len(kernel.slots)
-    tasks.add(address, slots, chunks=kernel.chunks(*sizes), wave=0)
+    slots = [0, kernel.grain(*sizes), a.address, b.address, c.address, 1, *sizes, 0, *a.strides, 0, *b.strides, 0, *c.strides[:2]]
+    tasks.add(address_of(kernel.text, kernel.name), [*slots, *epilogue], chunks=kernel.chunks(*sizes), wave=0)
     run_tasks(tasks)
 
 
@@ -144,32 +148,35 @@ def test_broadcast_batches() -> None:
         check(kernel, a, b, c, product(a, b), 1e-4)
 
 
-def test_interleaved_heads() -> None:
-    """Batch stride below the row stride: attention heads that lie side by side in wider rows."""
+@pytest.mark.parametrize("inner_strides", [(32, 32 * 24, 24), (0, 32 * 24, 24), (32, 0, 24)])
+def test_two_levels_of_batches(inner_strides: tuple[int, int, int]) -> None:
+    """Attention heads that lie side by side in wider rows of several sequences, and results that do so too."""
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")))
-    wide = random((50, 4 * 32), dtypes.float32)
-    b = random((4, 32, 24), dtypes.float32)
-    c = np.empty((4, 50, 24), np.float32)
-    plan = kernel.plan(4, 50, 24, 32)
+    sequences, heads, m, n, k = 3, 4, 50, 24, 32
+    a, b = random((sequences, m, heads, k), dtypes.float32), random((sequences, heads, k, n), dtypes.float32)
+    c = np.full((sequences, m, heads, n), np.nan, np.float32)
+    plan = kernel.plan(sequences * heads, m, n, k)
+    a_inner, b_inner, c_inner = inner_strides
+    slots = [0, plan.grain, a.ctypes.data, b.ctypes.data, c.ctypes.data, sequences, heads, m, n, k,
+             m * heads * k, a_inner, heads * k, 1, heads * k * n, b_inner, n, 1, m * heads * n, c_inner, heads * n, 0]  # fmt: skip
     tasks = TaskArray(plan.scratch_bytes)
-    slots = [0, plan.grain, wide.ctypes.data, b.ctypes.data, c.ctypes.data, 4, 50, 24, 32, 32, 128, 1, 32 * 24, 24, 1, 50 * 24, 24]
-    tasks.add(get_kernel(KernelText(kernel.text, kernel.name)).address, slots, plan.chunks, 0)
+    tasks.add(address_of(kernel.text, kernel.name), slots, plan.chunks, 0)
     run_tasks(tasks)
-    heads = wide.reshape(50, 4, 32).transpose(1, 0, 2).astype(np.float64)
-    assert np.abs(c - heads @ b.astype(np.float64)).max() < 1e-4
+    left, right = a.transpose(0, 2, 1, 3).astype(np.float64), b.astype(np.float64)
+    left = left if a_inner else left[:, :1]
+    right = right if b_inner else right[:, :1]
+    assert np.abs(c.transpose(0, 2, 1, 3) - left @ right).max() < 1e-4
 
 
 @pytest.mark.parametrize("element", [dtypes.float16, dtypes.bfloat16])
 @pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("any", "any")])
 def test_half_types_accumulate_in_float32(element: dtype, layouts: tuple[str, str]) -> None:
-    kernel = matmul_kernel(spec_for(element, element, layouts), StoreEpilogue(element))
+    kernel = matmul_kernel(spec_for(element, element, layouts))
     for batch, m, n, k in SIZES:
         a, b = Buffer(random((batch, m, k), element), layouts[0]), Buffer(random((batch, k, n), element), layouts[1])
-        c = Buffer(random((batch, m, n), element), "row", padding=1)
+        c = Buffer(random((batch, m, n), dtypes.float32), "row", padding=1)
         run(kernel, a, b, c)
-        expected = product(a, b)
-        step = float(ml_dtypes.finfo(element.numpy).eps)
-        check(kernel, a, b, c, expected, (0.51 * step + 1e-6) * np.abs(expected).max(initial=0.0) + 2e-6 * (k + 1))
+        check(kernel, a, b, c, product(a, b), 2e-6 * (k + 1))
 
 
 def test_mixed_operand_types() -> None:
@@ -192,57 +199,34 @@ def test_nan_and_infinity_are_not_skipped() -> None:
     np.testing.assert_array_equal(c.view[0], expected)
 
 
-@dataclass(frozen=True)
-class ScaleAndBias:
-    """``C * scale[row] + bias[column] + batch``, with the addresses of both in extra slots."""
+def scale_and_bias() -> tuple[str, str]:
+    """``C * scale[row] + bias[column] + inner batch``: buffers scale, bias, c; sizes m, n."""
+    names, sizes = ("o", "i", "m", "n"), (1, symbol("b"), symbol("rows"), symbol("columns"))
+    _, inner, row, column = (axis(name, size) for name, size in zip(names, sizes, strict=True))
+    total = Node(RESULT, (), dtype=dtypes.float32)
+    scaled = p.mul(total, load(0, row, dtypes.float32))
+    batch = load(3, inner, dtypes.float32)
+    store = Store(2, (inner * sizes[2] + row) * sizes[3] + column, p.add(p.add(scaled, load(1, column, dtypes.float32)), batch))
+    buffers = tuple(BufferParameter(dtypes.float32, access) for access in ("read", "read", "write", "read"))
+    axes = tuple(KernelAxis(name, size) for name, size in zip(names, sizes, strict=True))
+    code = emit_epilogue(Kernel(axes, (), "n", buffers, ("rows", "columns"), (), (store,)), dtypes.float32, cpu.cpu_features())
+    return code.text, code.name
 
-    def emit(self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, mask: Value | None) -> None:
-        scale_row, bias_row = (e.convert("inttoptr", context.slot(i), "ptr") for i in range(2))
-        scale = e.load(e.offset(scale_row, row, "float"), "float")
-        address = e.offset(bias_row, column, "float")
-        bias = e.load(address, "float", value.width) if mask is None else e.masked_load(address, "float", mask)
-        result = e.add(e.add(e.mul(value, scale), bias), e.convert("sitofp", batch, "float"))
-        StoreEpilogue(dtypes.float32).emit(e, context, result, batch, row, column, mask)
+
+def run_with_epilogue(kernel: MatmulKernel, a: Buffer, b: Buffer, c: Buffer, tolerance: float) -> None:
+    batch, m, n = c.view.shape
+    scale, bias, numbers = random((m,), dtypes.float32), random((n,), dtypes.float32), random((batch,), dtypes.float32)
+    buffers = (scale.ctypes.data, bias.ctypes.data, c.address, numbers.ctypes.data)
+    run(kernel, a, b, c, (address_of(*scale_and_bias()), 0, 0, *buffers, m, n))
+    expected = product(a, b) * scale[:, None] + bias + numbers[:, None, None]
+    check(kernel, a, b, c, expected, tolerance)
 
 
 def test_epilogue_sees_every_element_once_with_its_position() -> None:
-    kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "col"), extra_slots=2), ScaleAndBias())
+    kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "col")))
     for batch, m, n, k in SIZES:
         a, b = Buffer(random((batch, m, k), dtypes.float32), "row"), Buffer(random((batch, k, n), dtypes.float32), "col")
-        c = Buffer(random((batch, m, n), dtypes.float32), "row")
-        scale, bias = random((m,), dtypes.float32), random((n,), dtypes.float32)
-        run(kernel, a, b, c, (scale.ctypes.data, bias.ctypes.data))
-        expected = product(a, b) * scale[:, None] + bias + np.arange(batch)[:, None, None]
-        check(kernel, a, b, c, expected, 1e-5 * (k + 1))
-
-
-@dataclass(frozen=True)
-class PositionPrologue:
-    """``value + row + 2 * column + 4 * batch``."""
-
-    def emit(
-        self, e: Emitter, context: Context, value: Value, batch: Value, row: Value, column: Value, axis: str, mask: Value | None
-    ) -> Value:
-        start = e.add(e.add(row, e.mul(column, e.const(2, "i64"))), e.mul(batch, e.const(4, "i64")))
-        steps = e.lanes("i64", value.width, 1 if axis == "row" else 2)
-        return e.add(value, e.convert("sitofp", e.add(e.splat(start, value.width), steps), value.kind))
-
-
-def with_positions(values: np.ndarray) -> np.ndarray:
-    each, rows, columns = np.ogrid[: values.shape[0], : values.shape[1], : values.shape[2]]
-    return (values + (rows + 2 * columns + 4 * each)).astype(np.float64)
-
-
-@pytest.mark.parametrize("a_layout", LAYOUTS)
-@pytest.mark.parametrize("b_layout", LAYOUTS)
-def test_prologues_know_their_positions(a_layout: str, b_layout: str) -> None:
-    kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, (a_layout, b_layout)), None, PositionPrologue(), PositionPrologue())
-    batch, m, n, k = 2, 33, 41, 400
-    a, b = Buffer(random((batch, m, k), dtypes.float32), a_layout), Buffer(random((batch, k, n), dtypes.float32), b_layout)
-    c = Buffer(random((batch, m, n), dtypes.float32), "row")
-    run(kernel, a, b, c)
-    expected = with_positions(a.view) @ with_positions(b.view)
-    assert np.abs(c.view / expected - 1).max() < 1e-5
+        run_with_epilogue(kernel, a, b, Buffer(random((batch, m, n), dtypes.float32), "row"), 1e-5 * (k + 1))
 
 
 VECTOR_SIZES = [(1, 1, 1), (2, 130, 19), (3, 7, 900), (1, 128, 64), (2, 300, 0), (40, 16, 33), (1, 257, 1000)]
@@ -263,16 +247,11 @@ def test_vector_kernel(element: dtype, b_layout: str) -> None:
 
 
 @pytest.mark.parametrize("b_layout", ["row", "col"])
-def test_vector_kernel_with_prologues_and_epilogue(b_layout: str) -> None:
-    spec = spec_for(dtypes.float32, dtypes.float32, ("row", b_layout), extra_slots=2)
-    kernel = vector_kernel(spec, ScaleAndBias(), PositionPrologue(), PositionPrologue())
-    batch, n, k = 2, 150, 70
-    a, b = Buffer(random((batch, 1, k), dtypes.float32), "row"), Buffer(random((batch, k, n), dtypes.float32), b_layout)
-    c = Buffer(random((batch, 1, n), dtypes.float32), "row")
-    scale, bias = random((1,), dtypes.float32), random((n,), dtypes.float32)
-    run(kernel, a, b, c, (scale.ctypes.data, bias.ctypes.data))
-    expected = with_positions(a.view) @ with_positions(b.view) * scale[0] + bias + np.arange(batch)[:, None, None]
-    assert np.abs(c.view - expected).max() < 1e-5 * np.abs(expected).max()
+def test_vector_kernel_with_epilogue(b_layout: str) -> None:
+    kernel = vector_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", b_layout)))
+    for batch, n, k in VECTOR_SIZES:
+        a, b = Buffer(random((batch, 1, k), dtypes.float32), "row"), Buffer(random((batch, k, n), dtypes.float32), b_layout)
+        run_with_epilogue(kernel, a, b, Buffer(random((batch, 1, n), dtypes.float32), "row"), 1e-5 * (k + 1))
 
 
 def test_vector_kernel_refuses_what_it_cannot_do() -> None:
@@ -285,15 +264,16 @@ def test_vector_kernel_refuses_what_it_cannot_do() -> None:
 
 def test_result_does_not_depend_on_the_cut_or_the_epilogue() -> None:
     """An element's bits depend on its row of A, its column of B and K alone."""
-    plain = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")))
-    fused = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")), StoreEpilogue(dtypes.float32))
+    kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")))
     a, b = random((1, 200, 900), dtypes.float32), random((1, 900, 300), dtypes.float32)
-    whole, part, other = (Buffer(np.zeros((1, rows, 300), np.float32), "row") for rows in (200, 3, 200))
-    run(plain, Buffer(a, "row"), Buffer(b, "row"), whole)
-    run(plain, Buffer(a[:, 50:53], "row"), Buffer(b, "row"), part)
-    run(fused, Buffer(a, "row"), Buffer(b, "row"), other)
+    whole, part, fused = (Buffer(np.zeros((1, rows, 300), np.float32), "row") for rows in (200, 3, 200))
+    run(kernel, Buffer(a, "row"), Buffer(b, "row"), whole)
+    run(kernel, Buffer(a[:, 50:53], "row"), Buffer(b, "row"), part)
+    ones, zeros = np.ones(300, np.float32), np.zeros(300, np.float32)
+    buffers = (ones.ctypes.data, zeros.ctypes.data, fused.address, zeros.ctypes.data)
+    run(kernel, Buffer(a, "row"), Buffer(b, "row"), fused, (address_of(*scale_and_bias()), 0, 0, *buffers, 200, 300))
     assert whole.view[:, 50:53].tobytes() == part.view.tobytes()
-    assert whole.view.tobytes() == other.view.tobytes()
+    assert whole.view.tobytes() == fused.view.tobytes()
 
 
 def test_empty_outputs_have_no_chunks() -> None:

@@ -1,61 +1,123 @@
-"""A kernel as the last part of a template: its expressions are evaluated for each vector that the template has finished."""
+"""A kernel as the last part of a template: a function of its own that the template calls for each finished part of its result."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
 from flambeau.codegen.cpu.index_forms import IndexForms
+from flambeau.codegen.cpu.kernel_code import function_attributes
+from flambeau.codegen.cpu.memory import memory_kind
 from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import dependencies, needed, store_nodes
 from flambeau.codegen.cpu.stores import emit_store
-from flambeau.ir.kernel import RESULT, Kernel
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim
+from flambeau.ir.kernel import LOAD, RESULT, Kernel, axes_in, loaded_nodes
+
+# ``tile`` holds the elements [outer, inner, row:row + rows, column:column + columns] of the result in its compute type, with rows
+# ``pitch`` elements apart, readable up to a whole vector. A null ``tile`` announces the call: memory is asked for beforehand.
+PARAMETERS = "ptr tile, i64 pitch, i64 rows, i64 columns, i64 outer, i64 inner, i64 row, i64 column, ptr slots"
+_PLACEHOLDER = "@e_"
 
 
-class Slots(Protocol):
-    """Where a template's fused code finds its own arguments."""
+@dataclass(frozen=True)
+class EpilogueCode:
+    """The text of a module and the name of its function, whose parameters are `PARAMETERS`.
 
-    def slot(self, index: int) -> Value: ...
-
-
-class KernelEpilogue:
-    """Does the stores of a kernel whose outer axes are batch, row and column, in this order, with lanes along the column.
-
-    Its arguments are the template's extra slots: the error record, then the kernel's buffers, sizes and scalars.
+    ``slots`` are those of the kernel: error record, grain (unused), buffers, sizes, scalars.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        if len(kernel.outer) != 3 or kernel.inner or kernel.vector != kernel.outer[-1].name:
-            raise ValueError(f"an epilogue has outer axes (batch, row, column), no inner ones, and lanes along the column; got\n{kernel}")
-        self.kernel = kernel
+    text: str
+    name: str
+
+
+def emit_epilogue(kernel: Kernel, compute: dtype, features: frozenset[str], checked: bool = False) -> EpilogueCode:
+    """Do the stores of a kernel whose outer axes are (outer batch, inner batch, row, column) on parts of a result of type ``compute``.
+
+    The lanes run along the column. With ``checked`` each buffer's element count follows the other slots. Equal kernels give
+    equal text in every process. Raises ValueError when the kernel has other axes.
+    """
+    if len(kernel.outer) != 4 or kernel.inner or kernel.vector != kernel.outer[-1].name:
+        raise ValueError(
+            f"an epilogue has outer axes (outer, inner, row, column), no inner ones, and lanes along the column; got\n{kernel}"
+        )
+    e = Emitter(features)
+    parameters = [Value("%" + text, kind) for kind, text in (p.split(" ") for p in PARAMETERS.split(", "))]
+    e.begin(f"define void {_PLACEHOLDER}({', '.join(map(str, parameters))}) #0")
+    lanes = (512 if "avx512f" in features else 256) // (8 * compute.itemsize)
+    _Epilogue(e, kernel, compute, lanes, parameters, checked).emit()
+    e.emit("ret void")
+    e.end()
+    text = e.module(function_attributes(features))
+    name = f"e_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return EpilogueCode(text.replace(_PLACEHOLDER + "(", f"@{name}("), name)
+
+
+class _Epilogue:
+    def __init__(self, e: Emitter, kernel: Kernel, compute: dtype, lanes: int, parameters: list[Value], checked: bool) -> None:
+        self.e, self.kernel, self.compute = e, kernel, compute
+        self.tile, self.pitch, rows, columns, outer, inner, self.row, self.column, slots = parameters
+        self.names = [a.name for a in kernel.outer]
         self.order = kernel.nodes()
-        self.free = dependencies(kernel, self.order)
-        self.forms = IndexForms(kernel, self.order, self.free)
-        self.results = [n for n in self.order if n.op is RESULT]
-        self.extra_slots = 1 + len(kernel.buffers) + len(kernel.sizes) + len(kernel.scalars)
+        self.nest = Nest(e)
+        self.nest.bind({self.names[0]: outer, self.names[1]: inner})
+        free = dependencies(kernel, self.order)
+        self.x = ExpressionEmitter(
+            self.nest, kernel, free, lanes, lambda slot: e.load(e.offset(slots, slot, "i64"), "i64", align=8),
+            IndexForms(kernel, self.order, free), checked,
+        )  # fmt: skip
+        self.row_end, self.column_end = e.add(self.row, rows), e.add(self.column, columns)
 
-    def emit(self, e: Emitter, context: Slots, value: Value, batch: Value, row: Value, column: Value, mask: Value | None) -> None:
-        """Store what the kernel makes of ``value``, the elements [batch, row, column ...] of the template's result."""
-        nest = Nest(e)
-        nest.bind({a.name: place for a, place in zip(self.kernel.outer, (batch, row, column), strict=True)})
-        # Kernels have a slot for the grain that an epilogue has no use for.
-        x = ExpressionEmitter(nest, self.kernel, self.free, value.width, lambda slot: context.slot(max(slot - 1, 0)), self.forms)
-        for node in self.results:
-            x.preset(node, 0, value)
+    def emit(self) -> None:
+        e, lines = self.e, self._lines()
+        announced = e.compare("eq", self.tile, Value("null", "ptr"))
+        self.nest.when(announced, lambda: self._loop(lambda: self._ask(lines)))
+        self.nest.when(e.binary("xor", announced, e.const(True, "i1")), lambda: self._loop(self._compute))
 
-        def stores() -> None:
-            x.evaluate(needed([n for s in self.kernel.stores for n in store_nodes(s)]))
-            for store in self.kernel.stores:
-                emit_store(x, store, 0, value.width > 1)
+    def _loop(self, body: Callable[[], None]) -> None:
+        """Vectors of columns, and inside, so that what depends on the column alone is done once, rows."""
+        e, x = self.e, self.x
 
-        if value.width > 1 or mask is None:
-            x.masks = {} if mask is None else {0: mask}
-            stores()
-        else:
-            nest.when(mask, stores)
+        def one_row(_: Value, carried: list[Value]) -> list[Value]:
+            body()
+            return carried
 
+        def one_vector(column: Value, carried: list[Value]) -> list[Value]:
+            x.masks = {0: e.compare("slt", e.lanes("i32", x.width), e.convert("trunc", e.sub(self.column_end, column), "i32"))}
+            self.nest.loop(self.names[2], self.row, self.row_end, 1, [], one_row)
+            return carried
 
-def epilogue_of(kernel: Kernel) -> KernelEpilogue:
-    """The epilogue that does a kernel's stores; ValueError when its axes are not those of a template's result."""
-    return KernelEpilogue(kernel)
+        self.nest.loop(self.names[3], self.column, self.column_end, x.width, [], one_vector)
+        x.masks = {}
+
+    def _lines(self) -> dict[tuple[int, Dim], str]:
+        """The accesses that come line after line, row after row: buffer and index, with the type in memory."""
+        accesses = [(n.attributes["buffer"], n.attributes["index"], n.dtype) for n in self.order if n.op is LOAD]
+        accesses += [(s.buffer, s.index, s.value.dtype) for s in self.kernel.stores]
+        return {
+            (buffer, index): memory_kind(element)
+            for buffer, index, element in accesses
+            if self.names[2] in axes_in(index) and not loaded_nodes(index) and self.x.steps.is_contiguous(index)
+        }
+
+    def _ask(self, lines: dict[tuple[int, Dim], str]) -> None:
+        written = {s.buffer for s in self.kernel.stores}
+        for (buffer, index), kind in lines.items():
+            self.e.prefetch(self.x.memory.address(buffer, index, kind), write=buffer in written)
+
+    def _compute(self) -> None:
+        """One vector of the result."""
+        e, x, kind = self.e, self.x, self.compute.llvm
+        (row, _), (column, _) = self.nest.axis(self.names[2]), self.nest.axis(self.names[3])
+        at = e.add(e.mul(e.sub(row, self.row), self.pitch), e.sub(column, self.column))
+        value = e.load(e.offset(self.tile, at, kind), kind, x.width)
+        for node in self.order:
+            if node.op is RESULT:
+                x.preset(node, 0, value)
+        x.evaluate(needed([n for s in self.kernel.stores for n in store_nodes(s)]))
+        for store in self.kernel.stores:
+            emit_store(x, store, 0, True)

@@ -1,0 +1,188 @@
+"""What templates read from memory: operands as strided views of buffers, and the sizes and strides of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flambeau import prims as p
+from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute
+from flambeau.ir.graph import INPUT
+from flambeau.ir.kernel import RESULT, Kernel, loaded_nodes
+from flambeau.ir.node import Node
+from flambeau.schedule.build import BuiltKernel
+from flambeau.schedule.views import coefficient_of, reads_of
+
+Strides = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StridedOperand:
+    """``leaf`` (an input or computed node) read at ``offset + sum of coordinate * stride``."""
+
+    leaf: Node
+    offset: Dim
+    strides: Strides
+
+
+def strided_operand(node: Node, layouts: Mapping[Node, Strides]) -> StridedOperand | None:
+    """The node as a strided view of a buffer; None when it needs more than strides (padding, joins, splits)."""
+    names = [f"k{i}" for i in range(len(node.shape))]
+    coordinates = tuple(
+        0 if is_constant(n, 1) else axis(name, n) for name, n in zip(names, node.shape, strict=True)
+    )
+    at = coordinates
+    leaf = node
+    while leaf.op is not INPUT and leaf.op.family == "view":
+        reads = reads_of(leaf, at)
+        if len(reads) != 1 or reads[0].conditions:
+            return None
+        leaf, at = leaf.sources[reads[0].position], reads[0].coordinates
+    if leaf.op is not INPUT and leaf.op.family == "source":
+        return None
+    rest = linear_index(at, layouts.get(leaf) or contiguous_strides(leaf.shape))
+    strides: list[Dim] = []
+    for coordinate in coordinates:
+        if is_constant(coordinate, 0):
+            strides.append(0)
+            continue
+        factor = coefficient_of(rest, coordinate)
+        if factor is None:
+            return None
+        strides.append(factor)
+        rest = rest - factor * coordinate
+    return StridedOperand(leaf, rest, tuple(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Batch axes as two levels: ``outer`` times ``inner`` batches, and the (outer, inner) strides of each operand."""
+
+    outer: Dim
+    inner: Dim
+    strides: tuple[tuple[Dim, Dim], ...]
+
+
+def batch_levels(sizes: Sequence[Dim], operands: Sequence[Strides]) -> Batches | None:
+    """Batch axes of these sizes, whose strides each operand gives, as two levels; None when they do not merge into so few."""
+    axes = [(size, strides) for size, *strides in reversed(list(zip(sizes, *operands, strict=True))) if not is_constant(size, 1)]
+    levels: list[tuple[Dim, list[Dim]]] = []
+    for size, strides in axes:
+        if levels and all(is_constant(s - t * levels[-1][0], 0) for s, t in zip(strides, levels[-1][1], strict=True)):
+            levels[-1] = levels[-1][0] * size, levels[-1][1]
+        else:
+            levels.append((size, strides))
+    if len(levels) > 2:
+        return None
+    if len(levels) == 1:
+        # Results are often stored with the last axis elsewhere.
+        size, strides = axes[0]
+        levels = [axes[0], (product(n for n, _ in axes[1:]), [size * s for s in strides])]
+    (inner, near), (outer, far) = levels or [(1, [0] * len(operands))] * 2
+    return Batches(outer, inner, tuple(zip(far, near, strict=True)))
+
+
+@dataclass(frozen=True)
+class MatmulOperands:
+    """Sizes and strides (outer batch, inner batch, row, column) of one batched product, offsets and strides in elements.
+
+    ``buffers`` are numbers of program buffers. The stride of an axis of one element is 1.
+    """
+
+    outer: Dim
+    inner: Dim
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    buffers: tuple[int, int]
+    dtypes: tuple[dtype, dtype]
+    offsets: tuple[Dim, Dim]
+    strides: tuple[tuple[Dim, Dim, Dim, Dim], tuple[Dim, Dim, Dim, Dim]]
+
+    @property
+    def batch(self) -> Dim:
+        return self.outer * self.inner
+
+    def transposed(self) -> MatmulOperands:
+        """The product of the transposes, which gives the transpose of the result."""
+        (a, b), swapped = self.strides, lambda pair: (pair[1], pair[0])  # noqa: E731
+        return replace(
+            self, rows=self.columns, columns=self.rows, buffers=swapped(self.buffers), dtypes=swapped(self.dtypes),
+            offsets=swapped(self.offsets), strides=((*b[:2], b[3], b[2]), (*a[:2], a[3], a[2])),
+        )  # fmt: skip
+
+
+def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
+    """A product's factors, copied as far as the template cannot read them."""
+    ready = tuple(p.copy(f) if strided_operand(f, layouts) is None else f for f in factors)
+    for copied in ((), (1,), (0,)):
+        chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
+        if _batches(chosen, layouts) is not None:
+            return chosen
+    return tuple(p.copy(f) for f in factors)
+
+
+def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
+    found = [strided_operand(f, layouts) for f in factors]
+    return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
+
+
+def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mapping[Node, int]) -> MatmulOperands:
+    """How the template finds the factors of a legalized product."""
+    a, b = (strided_operand(f, layouts) for f in core.sources)
+    batches = _batches(core.sources, layouts)
+    assert a is not None and b is not None and batches is not None, "legalize copies what is not strided"
+    rows, depth = core.sources[0].shape[-2:]
+    columns = core.shape[-1]
+
+    def strides(operand: StridedOperand, batch: tuple[Dim, Dim], sizes: tuple[Dim, Dim]) -> tuple[Dim, Dim, Dim, Dim]:
+        row, column = (1 if is_constant(n, 1) else s for n, s in zip(sizes, operand.strides[-2:], strict=True))
+        return *batch, row, column
+
+    return MatmulOperands(
+        batches.outer, batches.inner, rows, columns, depth, (buffers[a.leaf], buffers[b.leaf]), (a.leaf.dtype, b.leaf.dtype),
+        (a.offset, b.offset), (strides(a, batches.strides[0], (rows, depth)), strides(b, batches.strides[1], (depth, columns))),
+    )  # fmt: skip
+
+
+def runs_along_rows(kernel: Kernel) -> bool:
+    """Whether all that an epilogue stores is contiguous along the rows of the product, and nothing along its columns."""
+    row, column = (axis(a.name, a.size) for a in kernel.outer[-2:])
+    steps = [(coefficient_of(s.index, row), coefficient_of(s.index, column)) for s in kernel.stores]
+    return all(a is not None and is_constant(a, 1) and not (b is not None and is_constant(b, 1)) for a, b in steps)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStore:
+    """The result of a template stored as it is: in which buffer of the program, with strides (outer, inner, row); the last is 1."""
+
+    buffer: int
+    offset: Dim
+    strides: tuple[Dim, Dim, Dim]
+
+
+def plain_store(built: BuiltKernel) -> PlainStore | None:
+    """What an epilogue does when it is so little that the template can do it."""
+    kernel = built.kernel
+    if len(kernel.stores) != 1:
+        return None
+    (store,) = kernel.stores
+    if store.value.op is not RESULT or store.mode != "set" or store.valid is not None:
+        return None
+    rest, steps = store.index, list[Dim]()
+    for loop in kernel.outer:
+        if is_constant(loop.size, 1):
+            steps.append(1)
+            continue
+        place = axis(loop.name, loop.size)
+        step = coefficient_of(rest, place)
+        if step is None:
+            return None
+        steps.append(step)
+        rest = rest - step * place
+    if not is_constant(steps[3], 1) or loaded_nodes(rest):
+        return None
+    sizes = dict(zip(kernel.sizes, built.sizes, strict=True))
+    offset, outer, inner, row = (substitute(d, sizes) for d in (rest, *steps[:3]))
+    return PlainStore(built.buffers[store.buffer], offset, (outer, inner, row))
