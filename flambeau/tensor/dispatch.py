@@ -19,7 +19,7 @@ from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, 
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
-from flambeau.runtime.storage import Storage, TensorMeta
+from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View
@@ -147,6 +147,9 @@ class CallPlan:
     metas: tuple[TensorMeta, ...]
     results: list[Result]
     backward: dict[Any, CallPlan]
+    # Where its native form is: -1 not made yet, 0 there is none.
+    address: int = -1
+    native_form: Any = None
 
 
 def make_plan(
@@ -265,8 +268,24 @@ def run_call(call: Call) -> Any:
     return restructure(plan.structure, results)
 
 
+_perform: Callable[[int, Any, Any], list[Any] | None] = lambda *_: None
+_bind: Callable[[CallPlan], int] = lambda _: 0
+
+
+def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Callable[[CallPlan], int]) -> None:
+    """Called once by native dispatch: what runs a plan by the address of its native form, and makes that."""
+    global _perform, _bind
+    _perform, _bind = perform, bind
+
+
 def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     """Run a plan, wrap the results, and record them when the plan says so."""
+    if plan.address < 0:
+        plan.address = _bind(plan)
+    if plan.address:
+        found = _perform(plan.address, tensors, numbers)
+        if found is not None:
+            return found
     into = plan.run.into
     produced = run_plan(plan.run, tensors, numbers)
     results: list[Any] = []
@@ -384,7 +403,7 @@ class OperatorEntry(Entry):
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
         gradients = backward_call(plan, derivative, saved, present, numbers)
-        if plan.structure is None or None not in gradients:
+        if plan.structure is None or plan.run.into or None not in gradients:
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
         return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
@@ -426,7 +445,8 @@ class ConstantEntry(Entry):
         return entry_name(self.plan.run.function.name)
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
-        return [new_zeros(meta) for meta in wanted_metas(self.plan)]
+        metas = wanted_metas(self.plan)
+        return [None] * len(metas) if self.plan.run.into else [new_zeros(meta) for meta in metas]
 
 
 def wanted_metas(plan: CallPlan) -> list[TensorMeta]:
@@ -617,9 +637,10 @@ def refresh(tensor: TensorBase) -> None:
 
 
 def new_zeros(meta: TensorMeta) -> Any:
-    """A tensor of zeros."""
+    """A tensor of zeros, row-major."""
     if context.capture is not None:
         return context.capture.zeros(meta.shape, meta.dtype)
+    meta = meta if meta.contiguous else meta_of(meta.shape, meta.dtype)
     memory = Storage(meta.nbytes)
     ctypes.memset(memory.address, 0, meta.nbytes)
     return new_tensor(memory, memory.address, meta)
