@@ -1,6 +1,6 @@
 """Neural networks: Modules, their functions, initial values and parameters."""
 
-from flambeau.nn import functional, init, modules, parameter, utils
+from flambeau.nn import attention, functional, init, modules, parameter, utils
 from flambeau.nn.modules import (
     CELU,
     ELU,
@@ -161,6 +161,6 @@ __all__ = [
     "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "SyncBatchNorm",
     "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold", "Upsample",
-    "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "init", "modules", "parameter",
-    "utils",
+    "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "attention", "functional", "init", "modules",
+    "parameter", "utils",
 ]  # fmt: skip

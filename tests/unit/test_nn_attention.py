@@ -163,3 +163,16 @@ def test_decoder_and_whole_transformer() -> None:
         model(source[:2], target)
     with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
         nn.TransformerEncoderLayer(8, 2, activation="tanh")
+
+
+def test_any_named_implementation_gives_the_same() -> None:
+    from flambeau.nn.attention import SDPBackend, sdpa_kernel
+
+    x = tensor(RNG.standard_normal((2, 3, 4)))
+    plain = nn.functional.scaled_dot_product_attention(x, x, x)
+    for choice in (SDPBackend.MATH, [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION]):
+        with sdpa_kernel(choice):
+            assert nn.functional.scaled_dot_product_attention(x, x, x).tolist() == plain.tolist()
+    for choice, error in ((["math"], TypeError), ([], ValueError)):
+        with pytest.raises(error, match="sdpa_kernel"), sdpa_kernel(choice):  # type: ignore[arg-type]
+            pass

@@ -78,6 +78,32 @@ def test_parameters_as_a_vector() -> None:
         utils.vector_to_parameters([1.0], model.parameters())  # type: ignore[arg-type]
 
 
+def test_weights_as_direction_and_length() -> None:
+    layer = nn.Conv1d(3, 4, 2)
+    weight, x = layer.weight.detach().numpy().astype(np.float64), torch.tensor(RNG.standard_normal((1, 3, 5)).astype(np.float32))
+    plain = layer(x).detach().numpy()
+    assert utils.weight_norm(layer) is layer and tuple(layer.weight_g.shape) == (4, 1, 1)
+    np.testing.assert_allclose(layer.weight_g.detach().numpy(), np.linalg.norm(weight.reshape(4, -1), axis=1).reshape(4, 1, 1), rtol=1e-5)
+    np.testing.assert_allclose(layer(x).detach().numpy(), plain, rtol=1e-4, atol=1e-6)
+    layer(x).sum().backward()
+    assert layer.weight_g.grad is not None
+    # The length is apart: a step of the direction is orthogonal to it.
+    inner = (layer.weight_v.grad * layer.weight_v).sum((1, 2)).detach().numpy()
+    np.testing.assert_allclose(inner, np.zeros(4), atol=1e-4)
+    layer.weight_g.data.mul_(2)
+    layer(x)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), 2 * weight, rtol=1e-4, atol=1e-6)
+    with pytest.raises(RuntimeError, match="two weight_norm hooks"):
+        utils.weight_norm(layer)
+    utils.remove_weight_norm(layer)
+    assert list(layer.state_dict()) == ["bias", "weight"]
+    np.testing.assert_allclose(layer.weight.detach().numpy(), 2 * weight, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found"):
+        utils.remove_weight_norm(layer)
+    whole = utils.weight_norm(nn.Linear(2, 3), dim=None)
+    assert whole.weight_g.dim() == 0
+
+
 def test_parameters_and_buffers_are_tensors() -> None:
     data = torch.ones(2)
     parameter = nn.Parameter(data)
