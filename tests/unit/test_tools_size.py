@@ -33,11 +33,28 @@ def test_a_long_file_and_a_long_function_are_named(tmp_path: Path) -> None:
 
 
 def test_the_whole_package_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size, "PACKAGE_LINES", 5)
+    monkeypatch.setattr(size, "PACKAGE_CODE", 5)
     write(tmp_path, "flambeau/a.py", "x = 1\n" * 3)
     write(tmp_path, "flambeau/b.py", "x = 1\n" * 3)
     write(tmp_path, "tests/c.py", "x = 1\n" * 30)
-    assert size.faults(list(size.source_files(tmp_path))) == ["flambeau: 6 lines, at most 5"]
+    assert size.faults(list(size.source_files(tmp_path))) == ["flambeau: 6 lines of code, at most 5"]
+
+
+def test_blank_lines_comments_and_docstrings_are_free() -> None:
+    text = '''"""Doc
+of two lines."""
+
+# a comment
+x = 1  # code with a comment
+
+
+def f(a,
+      b):
+    """Doc."""
+    return """text
+of two lines"""
+'''
+    assert size.code_lines(text) == 5
 
 
 def test_the_table_has_a_row_for_each_part(tmp_path: Path) -> None:
@@ -45,9 +62,9 @@ def test_the_table_has_a_row_for_each_part(tmp_path: Path) -> None:
     write(tmp_path, "flambeau/core/b.py", function_of(7))
     rows = [line.split() for line in size.table(list(size.source_files(tmp_path))).splitlines()]
     assert rows[1:] == [
-        ["flambeau", "1", "1", "1", "0"],
-        ["flambeau/core", "1", "7", "7", "7"],
-        ["flambeau", "in", "all", "2", "8", "7", "7"],
+        ["flambeau", "1", "1", "1", "1", "0"],
+        ["flambeau/core", "1", "7", "7", "7", "7"],
+        ["flambeau", "in", "all", "2", "8", "8", "7", "7"],
     ]
 
 
