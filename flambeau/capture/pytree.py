@@ -16,10 +16,6 @@ class Leaf:
     index: int
 
 
-class NotATree(TypeError):
-    """An object that cannot be taken apart."""
-
-
 CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flambeau import prims as p
 from flambeau.ir.node import Node, toposort
 from flambeau.ops.declare import Region, region_of
 from flambeau.prims.pointwise import total as total_of
@@ -69,8 +68,3 @@ def _depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:
         if any(s in active for s in node.sources):
             active.add(node)
     return active
-
-
-def zeros_where_missing(parts: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    """Explicit zeros in place of None."""
-    return [p.constant(0, x.shape, x.dtype) if g is None else g for g, x in zip(parts, like, strict=True)]

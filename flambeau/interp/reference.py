@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.symbolic import Dim, Expression, evaluate
+from flambeau.core.symbolic import Expression, evaluate
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node
 
@@ -43,8 +43,3 @@ def _concrete(value: Any, sizes: dict[str, int]) -> Any:
     if isinstance(value, tuple):
         return tuple(_concrete(v, sizes) for v in value)
     return value
-
-
-def is_static(shape: Sequence[Dim]) -> bool:
-    """Whether every size is an int."""
-    return all(isinstance(d, int) for d in shape)

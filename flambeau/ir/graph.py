@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from flambeau.core.aval import Aval
 from flambeau.core.symbolic import symbols_of
-from flambeau.ir.node import Node, rebuild, toposort
+from flambeau.ir.node import Node, toposort
 
 
 class InputOperation:
@@ -75,8 +75,3 @@ def _literal(value: Any) -> str:
     if isinstance(value, (str, float)):
         return repr(value) if value == value and value not in (float("inf"), float("-inf")) else f"float('{value}')"
     return str(value)
-
-
-def substitute_inputs(graph: Graph, values: Sequence[Node]) -> list[Node]:
-    """The graph's outputs with ``values`` in place of its inputs: a graph called inside another."""
-    return rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, values, strict=True)))

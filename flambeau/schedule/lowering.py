@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, Expression, axis, contiguous_strides, is_constant, linear_index, loaded, substitute
+from flambeau.core.symbolic import Dim, Expression, contiguous_strides, linear_index, loaded, substitute
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.grouping import Group, reduced_axes
@@ -197,8 +196,3 @@ def scatter_value(lowerer: Lowerer, node: Node) -> tuple[Node, Dim]:
     target = linear_index((*positions, *at[rank:]), contiguous_strides(base.shape))
     lowerer.indices.append(target)
     return lowerer.value(values, at, None), target
-
-
-def axis_expressions(axes: Sequence[tuple[str, Dim]]) -> dict[str, Any]:
-    """Each axis name with its expression (0 for size 1)."""
-    return {name: 0 if is_constant(size, 1) else axis(name, size) for name, size in axes}
