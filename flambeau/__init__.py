@@ -12,6 +12,7 @@ from flambeau import autograd as autograd
 from flambeau import functional as functional
 from flambeau import ops as ops
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from flambeau.core import compile_hook as _compile_hook
 from flambeau.core.device import Device as device
 from flambeau.core.dtypes import bfloat16 as bfloat16
 from flambeau.core.dtypes import bool_ as bool
@@ -485,3 +486,11 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 def load(f: Any, *args: Any, **options: Any) -> Any:
     """Not there yet: use ``pickle.load``."""
     raise NotImplementedError("load: files of torch's format are not supported yet; use pickle.load(file)")
+
+
+def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
+    return __getattr__("compile")(*args, **kwargs)
+
+
+# Module.compile reaches the compiler through this until the compiler is loaded.
+_compile_hook.set_compile_function(_compile_when_called)
