@@ -182,7 +182,7 @@ class CompiledFunction:
                 return artifact.run(tensors)
             reasons.append(reason)
         if reasons:
-            self._note(f"compiled again: {reasons[-1]}")
+            self._note("recompile", f"compiled again: {reasons[-1]}")
         if len(self.artifacts) >= self.recompile_limit:
             self._go_eager(f"{self.recompile_limit} versions were compiled and none fits; the last guard that failed: {reasons[-1]}")
             return self.function(*args, **kwargs)
@@ -192,15 +192,16 @@ class CompiledFunction:
         """What was compiled and why: graphs, kernels, guards, memory, recompiles. Print it."""
         return Explanation(self)
 
-    def _note(self, text: str) -> None:
+    def _note(self, kind: str, text: str) -> None:
         self.history.append(text)
-        events.emit("compile", function=self.name, note=text)
+        events.emit(kind, function=self.name, note=text)
 
     def _go_eager(self, reason: str) -> None:
         if self.fullgraph:
             raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be compiled as one graph: {reason}")
         self.eager_reason = reason
-        self._note(f"runs eagerly: {reason}")
+        self._note("runs_eagerly", f"runs eagerly: {reason}")
+        events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)
 
 
@@ -281,13 +282,15 @@ class _Tracing:
         origins = [self._origin(t, seen) for t in segment.inputs]
         artifact = Artifact(
             segment, self.description, metas, origins, structure, outputs, gradients, guards,
-            [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes, recorder.modules.values())], recorder.guards,
-            len({id(t.memory) for t in segment.inputs}),
+            [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes, recorder.modules.values())],
+            recorder.guards, len({id(t.memory) for t in segment.inputs}),
         )  # fmt: skip
         counters["captures"] += 1
         made = segment.run(segment.inputs, [read() for read in segment.numbers])
         fill_pending(segment, made)
         owner.artifacts.append(artifact)
+        events.emit("compile", function=owner.name, version=len(owner.artifacts) - 1, operators=recorder.calls)
+        events.emit("captured", compiled=owner, plan=segment.plan)
         del made
 
     def _origin(self, tensor: Any, seen: Sequence[tuple[Any, Any, bool]] = ()) -> Origin:

@@ -16,13 +16,16 @@ from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostNumber
+from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim
 from flambeau.derivative.differentiate import gradients
 from flambeau.interp.folding import make_folding
 from flambeau.interp.layout import view_of
 from flambeau.interp.tracing import NUMBER_TYPES, fill, flatten, restructure
+from flambeau.ir import origins
 from flambeau.ir.graph import graph_input
 from flambeau.ir.node import Node
+from flambeau.ir.origins import Origin
 from flambeau.ops.declare import Operator, map_nodes
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import dispatch
@@ -79,6 +82,9 @@ class CaptureEntry(Entry):
         nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
         parts = gradients(self.outputs, weights, [n for n, edge in self.operands if edge is not None])
+        if origins.wanted():
+            lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
+            origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
         found = [(g, meta_of(_ints(g.shape), g.dtype)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
@@ -183,6 +189,8 @@ class Recorder:
         result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         outputs: list[Node] = []
         structure = flatten(result, outputs)
+        if origins.wanted():
+            origins.note_origin(outputs, Origin(user_line(), operator.name))
         if operator.mutates:
             return restructure(structure, self._mutate(call, outputs))
         if operator.kind in ("view", "reshape"):
@@ -318,6 +326,8 @@ class Recorder:
             raise RuntimeError(
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}"
             )
+        if origins.wanted():
+            origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import platform
+from pathlib import Path
 
 from flambeau.cli import run_alias, script
 from flambeau.core.config import config
@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     explain = commands.add_parser("explain", help="run a program and report what was captured, compiled and run")
+    explain.add_argument("--output", metavar="FILE", type=Path, help="write the report there, with every graph and all source")
     _add_program(explain)
     explain.set_defaults(action=_explain)
 
@@ -55,16 +56,17 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("flambeau.explain") is None:
-        raise NotImplementedError(
-            "flambeau explain: this version has no report; FLAMBEAU_DEBUG=1 to 6 with `flambeau run` prints compiles, timings, "
-            "graphs, kernel source, pass differences and assembly."
-        )
+    output: Path | None = options.output and options.output.absolute()
+    # Not at the top: `run` and `cache` do without it.
     with importlib.import_module("flambeau.explain").recording() as recording:
         try:
             return _run(options)
         finally:
             print(recording.report())
+            if output is not None:
+                output.parent.mkdir(parents=True, exist_ok=True)
+                output.write_text(recording.report(full=True), encoding="utf-8")
+                print(f"The whole report, with every graph and all kernel source: {output}")
 
 
 def _cache(options: argparse.Namespace) -> int:

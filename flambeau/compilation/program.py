@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from flambeau.compilation.blueprint import Blueprint, blueprint_key, draw_blueprint, keep_blueprint, load_blueprint
 from flambeau.compilation.emission import Emitted, emit_call
 from flambeau.compilation.kernel_cache import find_kernels, get_kernels
+from flambeau.core import events
 from flambeau.core.dtypes import BY_NAME, dtype
 from flambeau.core.events import counters
-from flambeau.ir.graph import Graph
+from flambeau.core.source_lines import user_line
+from flambeau.ir.difference import report_pass
+from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import allocator
-from flambeau.runtime.launch import TaskArray, run_tasks
+from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule, make_schedule
 from flambeau.schedule.split import long_reductions, split_reductions
 
@@ -35,8 +39,10 @@ class Program:
     """
 
     def __init__(
-        self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None
-    ) -> None:
+        self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None,
+        name: str = "graph",
+    ) -> None:  # fmt: skip
+        self.name = name
         self.graph = graph
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -46,14 +52,25 @@ class Program:
     def schedule(self) -> Schedule:
         """The buffers and calls."""
         sizes = self._sizes
-        split = split_reductions(self.graph, long_reductions(self.graph, sizes), sizes) if sizes is not None else self.graph
+        split = self.graph
+        if events.enabled("graph"):
+            events.emit("graph", name=self.name, text=as_python(split))
+        started = time.perf_counter()
+        if sizes is not None:
+            split = report_pass("split", split, split_reductions(split, long_reductions(split, sizes), sizes))
         counters["schedules"] += 1
-        return make_schedule(split, self.inputs, self.outputs)
+        found = make_schedule(split, self.inputs, self.outputs)
+        events.emit("timing", stage="schedule", name=self.name, milliseconds=(time.perf_counter() - started) * 1e3)
+        return found
 
     @cached_property
     def emitted(self) -> list[Emitted]:
         """The kernel text and launch recipe of each call."""
-        return [emit_call(call, self.schedule) for call in self.schedule.calls]
+        schedule = self.schedule
+        started = time.perf_counter()
+        found = [emit_call(call, schedule) for call in schedule.calls]
+        events.emit("timing", stage="emit", name=self.name, milliseconds=(time.perf_counter() - started) * 1e3)
+        return found
 
     def bind(self, sizes: Mapping[str, int]) -> BoundProgram:
         """Fix the sizes and load the kernels, from disk where an earlier process has been here.
@@ -65,10 +82,16 @@ class Program:
         key = blueprint_key(self.graph, self.inputs, self.outputs, sizes)
         plan = load_blueprint(key)
         addresses = None if plan is None else find_kernels(plan.kernels)
-        return self._draw(sizes, key) if plan is None or addresses is None else BoundProgram(self, plan, addresses)
+        if plan is None or addresses is None:
+            return self._draw(sizes, key)
+        if events.enabled("program_load"):
+            events.emit("program_load", name=self.name, line=user_line(), calls=len(plan.tasks))
+        return BoundProgram(self, plan, addresses)
 
     def _draw(self, sizes: Mapping[str, int], key: str | None) -> BoundProgram:
         plan, texts = draw_blueprint(self.schedule, self.emitted, sizes)
+        if events.enabled("program_compile"):
+            events.emit("program_compile", name=self.name, line=user_line(), calls=len(plan.tasks), kernels=len(texts))
         addresses = [kernel.address for kernel in get_kernels(texts)]
         if key is not None:
             keep_blueprint(key, plan)
@@ -85,11 +108,12 @@ class Patch(NamedTuple):
 class BoundProgram:
     """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("arena_bytes", "error_slots", "input_patches", "output_patches", "program", "random_slots", "release_gil",
+    __slots__ = ("_on_times", "arena_bytes", "error_slots", "input_patches", "output_patches", "program", "random_slots", "release_gil",
                  "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
     def __init__(self, program: Program, plan: Blueprint, addresses: Sequence[int]) -> None:
         self.program = program
+        self._on_times: Callable[[list[float]], None] | None = None
         self.tasks = TaskArray(plan.scratch_bytes)
         for kernel, arguments, chunks, wave in plan.tasks:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
@@ -137,12 +161,22 @@ class BoundProgram:
         for slot in self.random_slots:
             slots[slot] = generator
         if not self.arena_bytes:
-            run_tasks(tasks, self.release_gil)
+            self._launch(tasks)
             return
         arena = allocator.allocate(self.arena_bytes)
         try:
             for slot, offset in self.temporary_patches:
                 slots[slot] = arena + offset
-            run_tasks(tasks, self.release_gil)
+            self._launch(tasks)
         finally:
             allocator.release(arena, self.arena_bytes)
+
+    def _launch(self, tasks: TaskArray) -> None:
+        if self._on_times is None:
+            run_tasks(tasks, self.release_gil)
+        else:
+            self._on_times(run_tasks_timed(tasks))
+
+    def watch_times(self, report: Callable[[list[float]], None] | None) -> None:
+        """Run the calls one after another from now on and report the seconds of each after every run; None ends it."""
+        self._on_times = report

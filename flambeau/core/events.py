@@ -14,12 +14,13 @@ __all__ = ["Event", "Subscriber", "counters", "emit", "enabled", "print_level", 
 Event = dict[str, Any]
 Subscriber = Callable[[str, Event], None]
 
-_subscribers: list[Subscriber] = []
+# With the kinds that each wants to see.
+_subscribers: list[tuple[Subscriber, frozenset[str]]] = []
 
 # From which FLAMBEAU_DEBUG level on a kind is printed; a kind that is not named here is never printed.
 _LEVELS = {
-    "kernel_compile": 1, "program_compile": 1, "recompile": 1, "cache_warning": 1, "threads": 1,
-    "timing": 2, "kernel_load": 2,
+    "kernel_compile": 1, "program_compile": 1, "compile": 1, "recompile": 1, "runs_eagerly": 1, "cache_warning": 1, "threads": 1,
+    "timing": 2, "kernel_load": 2, "program_load": 2,
     "graph": 3,
     "kernel_text": 4,
     "pass_diff": 5,
@@ -64,19 +65,20 @@ def print_level(kind: str) -> int | None:
 
 def enabled(kind: str) -> bool:
     """Whether anybody would see an event of `kind`; ask before making costly fields."""
-    return bool(_subscribers) or config.debug >= _LEVELS.get(kind, 99)
+    return config.debug >= _LEVELS.get(kind, 99) or any(not kinds or kind in kinds for _, kinds in _subscribers)
 
 
 def emit(kind: str, **fields: Any) -> None:
     """Tell all subscribers that something of `kind` happened, described by `fields`."""
-    for subscriber in tuple(_subscribers):
-        subscriber(kind, fields)
+    for subscriber, kinds in tuple(_subscribers):
+        if not kinds or kind in kinds:
+            subscriber(kind, fields)
     if config.debug and config.debug >= _LEVELS.get(kind, 99):
         _print(kind, fields)
 
 
-def subscribe(subscriber: Subscriber) -> Callable[[], None]:
-    """Call ``subscriber(kind, fields)`` for each event from now on; the result ends the subscription.
+def subscribe(subscriber: Subscriber, *kinds: str) -> Callable[[], None]:
+    """Call ``subscriber(kind, fields)`` for each event of these kinds (of all by default); the result ends the subscription.
 
     >>> from flambeau.core import events
     >>> seen = []
@@ -86,11 +88,12 @@ def subscribe(subscriber: Subscriber) -> Callable[[], None]:
     >>> seen
     [('timing', {'stage': 'schedule', 'milliseconds': 1.5})]
     """
-    _subscribers.append(subscriber)
+    entry = (subscriber, frozenset(kinds))
+    _subscribers.append(entry)
 
     def unsubscribe() -> None:
-        if subscriber in _subscribers:
-            _subscribers.remove(subscriber)
+        if entry in _subscribers:
+            _subscribers.remove(entry)
 
     return unsubscribe
 

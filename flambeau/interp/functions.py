@@ -58,7 +58,7 @@ class GraphFunction:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]
             inputs += [InputSpec(None, scalar=True)] * (len(self.graph.inputs) - self.tensors)
             try:
-                found = self._programs[key] = Program(self.graph, inputs, outputs, sizes)
+                found = self._programs[key] = Program(self.graph, inputs, outputs, sizes, self.name)
             except NotImplementedError as error:
                 raise NotImplementedError(f"{self.name}: {error}") from None
         return found

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
+from flambeau.ir.origins import pass_on
 
 
 class Operation(Protocol):
@@ -170,16 +171,6 @@ def toposort(roots: Iterable[Node], *, stop: Callable[[Node], bool] | None = Non
     return order
 
 
-def consumers(order: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each node of ``order`` the nodes that read it, in order, once for each operand."""
-    users: dict[Node, list[Node]] = {}
-    for node in order:
-        users.setdefault(node, [])
-        for source in node.sources:
-            users.setdefault(source, []).append(node)
-    return users
-
-
 def rebuild(
     roots: Iterable[Node], replace: Callable[[Node, tuple[Node, ...]], Node | None], known: dict[Node, Node] | None = None
 ) -> list[Node]:
@@ -196,6 +187,8 @@ def rebuild(
         new = replace(node, sources)
         if new is None:
             new = node if sources == node.sources else Node(node.op, sources, **node.attributes)
+        if new is not node:
+            pass_on(node, new)
         known[node] = new
     return [known[r] for r in roots]
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 
 from flambeau.runtime import thread_pool
 from flambeau.runtime.allocator import out_of_memory
 
-__all__ = ["INDEX_OUT_OF_RANGE", "KernelError", "TaskArray", "report", "run_tasks"]
+__all__ = ["INDEX_OUT_OF_RANGE", "KernelError", "TaskArray", "report", "run_tasks", "run_tasks_timed"]
 
 INDEX_OUT_OF_RANGE = 1
 
-# A program in memory: count, scratch bytes, address of the tasks, the error record (6 words), then arguments, then tasks.
+# A program in memory: count, scratch bytes, address of the tasks, the error record (6 words), whether native code is inside it,
+# then arguments, then tasks.
 _COUNT, _SCRATCH, _TASKS, _ERROR = 0, 1, 2, 3
 _ERROR_WORDS = 6
-_HEADER_WORDS = _ERROR + _ERROR_WORDS
+_BUSY = _ERROR + _ERROR_WORDS
+_HEADER_WORDS = _BUSY + 1
 _TASK_WORDS = 5
 
 
@@ -97,6 +100,11 @@ class TaskArray:
         """Where the error record of the sealed array is."""
         return self.address + 8 * _ERROR
 
+    @property
+    def busy_address(self) -> int:
+        """A word that native code sets while it runs the sealed array with the GIL released."""
+        return self.address + 8 * _BUSY
+
     def single_call(self) -> tuple[int, int] | None:
         """The function and the address of its arguments when the sealed array is one call of one chunk without scratch."""
         if len(self._tasks) != 1 or self._tasks[0][2] != 1 or self.slots[_SCRATCH]:
@@ -120,6 +128,7 @@ class TaskArray:
         self.seal()
         other = TaskArray()
         other.slots = array("q", self.slots)
+        other.slots[_BUSY] = 0
         other._tasks = list(self._tasks)
         other._point(len(other.slots) - _TASK_WORDS * len(other._tasks))
         return other
@@ -142,14 +151,32 @@ class TaskArray:
 def run_tasks(tasks: TaskArray, release_gil: bool = False) -> None:
     """Run all tasks and wait for them. With `release_gil` other Python threads go on meanwhile; it costs a little on small work.
 
-    Raises `KernelError` when a kernel reported one (the waves after its own have not run then), and RuntimeError when there is no memory for
-    scratch (none has run).
+    Raises `KernelError` when a kernel reported one (the waves after its own have not run then), and RuntimeError when there is no
+    memory for scratch (none has run).
     """
     native = thread_pool.loaded or thread_pool.load()
     address = tasks.address or tasks.seal()
     status = native.run_program_released(address) if release_gil else native.run_program_held(address)
     if status:
         report(tasks, status)
+
+
+def run_tasks_timed(tasks: TaskArray) -> list[float]:
+    """Run the tasks one after another, each on all threads; the seconds that each took. Errors as in `run_tasks`."""
+    tasks.seal()
+    slots = tasks.slots
+    count, first = slots[_COUNT], slots[_TASKS]
+    seconds: list[float] = []
+    try:
+        slots[_COUNT] = 1
+        for number in range(count):
+            slots[_TASKS] = first + 8 * _TASK_WORDS * number
+            started = time.perf_counter()
+            run_tasks(tasks)
+            seconds.append(time.perf_counter() - started)
+    finally:
+        slots[_COUNT], slots[_TASKS] = count, first
+    return seconds
 
 
 def report(tasks: TaskArray, status: int) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, atoms_of, axis, contiguous_strides, is_constant, product
+from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
+from flambeau.ir.origins import Origin, origins_of
 from flambeau.passes.simplify import simplify
 from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
@@ -52,7 +54,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Call:
-    """One step. ``built`` is the kernel (of a matmul: its epilogue); templates read ``reads`` and ``attributes``."""
+    """One step. ``built`` is the kernel (of a matmul: its epilogue); templates read ``reads`` and ``attributes``.
+
+    ``origins`` are the user's lines that it comes from, where they were kept.
+    """
 
     kind: str  # loop, scatter, matmul, scan, argsort, random
     wave: int
@@ -61,6 +66,7 @@ class Call:
     built: BuiltKernel | None = None
     operands: MatmulOperands | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ class _Scheduler:
         self.layouts: dict[Node, Strides] = {
             node: spec.strides for node, spec in zip(graph.inputs, inputs, strict=True) if spec.strides is not None
         }
-        self.graph = legalize(simplify(graph), self.layouts)
+        simple = report_pass("simplify", graph, simplify(graph))
+        self.graph = report_pass("legalize", simple, legalize(simple, self.layouts))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}
@@ -217,11 +224,11 @@ class _Scheduler:
                 built = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types).build()
             reads = tuple(b for b in built.buffers if b not in writes or group.kind == "scatter")
             reads += operands.buffers if operands else ()
-            return Call(group.kind, wave, writes, reads, built, operands)
+            return Call(group.kind, wave, writes, reads, built, operands, origins=origins_of(group.members))
         (node,) = group.members
         sources = [self.sources[s] for s in node.sources]
         attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
-        return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes)
+        return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
 
     def _buffer_types(self) -> list[dtype]:
         return [b.dtype for b in self.buffers]

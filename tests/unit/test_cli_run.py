@@ -97,10 +97,24 @@ def test_the_programs_own_hook_sees_the_programs_frames(tmp_path: Path) -> None:
     assert flambeau(tmp_path, "run", script(tmp_path, text)).stdout == "ValueError ['<module>', 'f']\n"
 
 
-def test_explain_says_what_is_missing(tmp_path: Path) -> None:
-    run = flambeau(tmp_path, "explain", script(tmp_path, "print('ran')"))
-    assert run.returncode == 1
-    assert "NotImplementedError: flambeau explain" in run.stderr
+def test_explain_prints_a_report_and_writes_the_whole_one(tmp_path: Path) -> None:
+    program = script(tmp_path, """
+        import torch
+
+        @torch.compile
+        def scaled(x, y):
+            return (x * y).sum()
+
+        for _ in range(3):
+            print(float(scaled(torch.ones(4), torch.ones(4))))
+        """)
+    run = flambeau(tmp_path, "explain", "--output", "out/report.txt", program)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("4.0\n4.0\n4.0\n# What flambeau did")
+    assert "## scaled, version 0" in run.stdout and "program.py:6" in run.stdout
+    whole = (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
+    assert "prims.reduce" in whole and "define void @" in whole and "Watched 2 replays" in whole
+
 
 
 def test_version(tmp_path: Path) -> None:

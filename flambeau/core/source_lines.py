@@ -1,0 +1,26 @@
+"""Which line of the user's program is running: the innermost frame outside this package and the libraries under it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["PACKAGE", "user_line"]
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+UNKNOWN = "unknown line"
+
+
+def user_line() -> str:
+    """File name and line, as in ``train.py:17``.
+
+    >>> from flambeau.core.source_lines import user_line
+    >>> user_line().rpartition(":")[2].isdigit()
+    True
+    """
+    frame = sys._getframe(1)  # type: ignore[reportPrivateUsage]
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return UNKNOWN
