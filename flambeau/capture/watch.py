@@ -130,6 +130,11 @@ def describe(function: Any) -> str:
     return f"{module}.{function.__name__}()" if module and module != "builtins" else f"{getattr(function, '__name__', function)}()"
 
 
+def is_own(value: Any) -> bool:
+    """Whether a function or class belongs to this package."""
+    return str(getattr(value, "__module__", "")).partition(".")[0] == "flambeau"
+
+
 def contents_of(container: Any) -> list[Any]:
     """What a container holds, by identity."""
     items = container.items() if isinstance(container, dict) else ((None, v) for v in container)
@@ -139,7 +144,7 @@ def contents_of(container: Any) -> list[Any]:
 def collect(value: Any, found: dict[int, Any], depth: int) -> None:
     """The containers that can be reached from ``value`` through containers, attributes and closures, by id.
 
-    Modules and optimizers are left out: they tell the recorder themselves what they change.
+    Modules and optimizers are left out: they tell the recorder themselves what they change. So is what is this package's own.
     """
     if depth == 0 or id(value) in found or isinstance(value, (str, bytes, int, float, type(None), ModuleType, type, TensorBase)):
         return
@@ -152,7 +157,7 @@ def collect(value: Any, found: dict[int, Any], depth: int) -> None:
                 collect(cell.cell_contents, found, depth - 1)
             except ValueError:
                 continue
-        for name in value.__code__.co_names:
+        for name in () if is_own(value) else value.__code__.co_names:
             if name in value.__globals__:
                 collect(value.__globals__[name], found, depth - 1)
         return
@@ -163,7 +168,7 @@ def collect(value: Any, found: dict[int, Any], depth: int) -> None:
             collect(item, found, depth - 1)
         return
     attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict) and not hasattr(value, "_modules") and not hasattr(value, "param_groups"):
+    if isinstance(attributes, dict) and not hasattr(value, "_modules") and not hasattr(value, "param_groups") and not is_own(type(value)):
         found[id(attributes)] = attributes
         for item in list(attributes.values()):
             collect(item, found, depth - 1)

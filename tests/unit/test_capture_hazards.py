@@ -254,3 +254,12 @@ def test_a_changing_learning_rate_is_read_at_every_call():
         c()
         assert w.tolist() == [expected] * 3
     assert len(c.artifacts) == 1
+
+
+def test_a_module_compiled_in_place():
+    model = torch.nn.Linear(5, 2)
+    expected = model(X)
+    model.compile()
+    for _ in range(2):
+        assert torch.allclose(model(X), expected)
+    assert runs_as_graph(model._compiled_call_impl)
