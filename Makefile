@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers size links check clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.base ## train a small GPT, eager and then compiled, and compare their speed
-	$(BIN)/flambeau run examples/gpt.py --compare --steps 20 --threads 2
+demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their speed, and explain what was compiled
+	$(BIN)/flambeau run examples/gpt.py --compare --steps 40 --threads 2 --plot out/losses.svg
+	$(BIN)/flambeau explain --output out/explain.txt examples/gpt.py --steps 4 --threads 2 --sample 0
 
 test: $(VENV)/.test ## the tests, conformance with PyTorch apart (it needs PyTorch)
 	$(BIN)/python -m pytest tests --ignore=tests/conformance

@@ -250,6 +250,7 @@ def plain_bar(numbers: range, name: str) -> Iterable[int]:
 
 def plot(results: list[Result], path: Path) -> Path:
     """Draw the loss curves; with matplotlib in the format that the name asks for, without it as an SVG. The file written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     if importlib.util.find_spec("matplotlib") is None:
         path = path.with_suffix(".svg")
         path.write_text(svg(results), encoding="utf-8")
