@@ -56,7 +56,7 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
     work = 0
     for call in emitted:
         launch = call.launch(sizes)
-        kernel = texts.setdefault(call.text, len(texts))
+        kernel = texts.setdefault(launch.text or call.text, len(texts))
         arguments = [0, launch.grain, *(0 if a is None else a for a in launch.arguments)]
         start = layout.add(0, arguments, launch.chunks, call.wave)
         plan.tasks.append((kernel, arguments, launch.chunks, call.wave))

@@ -20,9 +20,13 @@ from flambeau.schedule.schedule import Call, Schedule
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 from flambeau.templates.random_fill import SCRATCH_BYTES, random_fill
+from flambeau.templates.row_scan import row_scan
+from flambeau.templates.row_sort import row_argsort
 
 # A chunk takes about this many nanoseconds: long against claiming it, short against the whole.
 CHUNK_NANOSECONDS = 20_000
+# A kernel that writes more bytes than this goes around the caches, which would not hold them for whoever reads them.
+STREAM_ABOVE = 8 << 20
 FIRST_SLOT = 2
 
 Sizes = Mapping[str, int]
@@ -30,12 +34,16 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch: values of all slots from slot 2 on (None: patched later), chunks and nanoseconds of work."""
+    """One launch: values of all slots from slot 2 on (None: patched later), chunks and nanoseconds of work.
+
+    ``text`` is what runs instead of the call's usual text at these sizes.
+    """
 
     grain: int
     chunks: int
     work: int
     arguments: list[int | None]
+    text: KernelText | None = None
 
 
 @dataclass(frozen=True)
@@ -68,26 +76,42 @@ def emit_call(call: Call, schedule: Schedule) -> Emitted:
     return _emit_row(call)
 
 
-_codes: dict[tuple[Kernel, bool], KernelCode] = {}
+_codes: dict[tuple[Kernel, bool, bool], KernelCode] = {}
+
+
+def _code(kernel: Kernel, streaming: bool) -> KernelCode:
+    key = (kernel, config.checked, streaming)
+    code = _codes.get(key)
+    if code is None:
+        code = _codes[key] = emit_kernel(kernel, cpu_features(), config.checked, streaming)
+    return code
 
 
 def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
     assert call.built is not None
     built = call.built
-    code = _codes.get((built.kernel, config.checked))
-    if code is None:
-        code = _codes[built.kernel, config.checked] = emit_kernel(built.kernel, cpu_features(), config.checked)
+    code = _code(built.kernel, False)
 
     def launch(sizes: Sizes) -> Launch:
         own = _kernel_sizes(built, sizes)
         iterations, cost = evaluate(code.iterations, own), max(1, evaluate(code.cost, own))
         grain = max(1, CHUNK_NANOSECONDS // cost)
-        return Launch(grain, -(-iterations // grain), iterations * cost, _kernel_arguments(built, schedule, sizes))
+        text = None
+        if _written_bytes(built, schedule, sizes) > STREAM_ABOVE:
+            streaming = _code(built.kernel, True)
+            text = KernelText(streaming.text, streaming.name)
+        return Launch(grain, -(-iterations // grain), iterations * cost, _kernel_arguments(built, schedule, sizes), text)
 
     return Emitted(
         KernelText(code.text, code.name), call.wave, lambda sizes: evaluate(code.scratch_bytes, _kernel_sizes(built, sizes)), launch,
         *_kernel_slots(built, FIRST_SLOT),
     )  # fmt: skip
+
+
+def _written_bytes(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> int:
+    """Bytes of the buffers that a kernel fills without reading them."""
+    pairs = zip(built.buffers, built.kernel.buffers, strict=True)
+    return sum(evaluate(schedule.buffers[b].numel, sizes) * parameter.dtype.itemsize for b, parameter in pairs if parameter.access == "write")
 
 
 def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:
@@ -191,9 +215,6 @@ def _volume(shape: Sequence[Dim], sizes: Sizes) -> int:
 
 
 def _emit_row(call: Call) -> Emitted:
-    from flambeau.templates.row_scan import row_scan
-    from flambeau.templates.row_sort import row_argsort
-
     attributes = call.attributes
     axis, shape, element = attributes["axis"], attributes["shape"], attributes["dtype"]
     if call.kind == "scan":

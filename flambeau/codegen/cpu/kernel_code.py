@@ -31,14 +31,15 @@ class KernelCode:
     operators: tuple[str, ...]
 
 
-def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False) -> KernelCode:
+def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False, streaming: bool = False) -> KernelCode:
     """Generate the function of a kernel for a machine with ``features`` (LLVM's names).
 
     Its arguments are slots of 8 bytes: error record, grain, buffers, sizes, scalars. With ``checked`` each buffer's element
-    count follows; accesses outside of them are reported and left out. Equal kernels give equal text in every process.
+    count follows; accesses outside of them are reported and left out. With ``streaming`` whole vectors are written around the
+    caches, which pays where a result is larger than they are. Equal kernels give equal text in every process.
     Raises NotImplementedError for what kernels cannot express yet.
     """
-    plan = KernelPlan(kernel, features)
+    plan = KernelPlan(kernel, features, streaming)
     e = Emitter(features)
     e.begin(f"define void {_PLACEHOLDER}(ptr %args, i64 %chunk, ptr %scratch) #0")
 
@@ -47,6 +48,10 @@ def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False)
 
     loops = LoopEmitter(e, plan, slot, checked)
     loops.emit_chunk(Value("%chunk", "i64"))
+    if streaming:
+        # Before other threads hear that the chunk is done.
+        e.declare("declare void @llvm.x86.sse.sfence()")
+        e.emit("call void @llvm.x86.sse.sfence()")
     e.emit("ret void")
     e.end()
     text = e.module(function_attributes(features))

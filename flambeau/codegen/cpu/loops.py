@@ -11,7 +11,7 @@ from flambeau.codegen.cpu.memory import memory_kind
 from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
-from flambeau.codegen.cpu.stores import emit_store
+from flambeau.codegen.cpu.stores import emit_store, goes_past_caches, store_past_caches
 from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
 from flambeau.core.symbolic import Dim, axis, is_nonnegative, product, substitute
 from flambeau.ir.kernel import KernelAxis, Store
@@ -209,6 +209,9 @@ class LoopEmitter:
         for copy in copies:
             self.x.evaluate(order, copy)
         for store in stores:
+            if self.plan.streaming and self.in_lanes and goes_past_caches(self.x, store, copies):
+                store_past_caches(self.x, store, copies)
+                continue
             for copy in copies:
                 emit_store(self.x, store, copy, self.in_lanes)
 

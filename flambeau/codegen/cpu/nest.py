@@ -140,14 +140,18 @@ class Nest:
         e.emit(f"{out.text} = phi {out.type} [ {value.text}, %{last} ], [ {otherwise.text}, %{before} ]")
         return out
 
-    def when(self, condition: Value, body: Callable[[], object]) -> None:
-        """Run ``body``'s text only where the scalar condition holds; what it writes is not remembered afterwards."""
+    def when(self, condition: Value, body: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
+        """Run ``body``'s text only where the scalar condition holds, else that of ``otherwise``; what they write is forgotten."""
         e = self.e
         inside, after = e.fresh_label("then"), e.fresh_label("fi")
-        e.branch_if(condition, inside, after)
-        e.label(inside)
-        memo = dict(self.levels[-1].memo)
-        body()
+        outside = after if otherwise is None else e.fresh_label("else")
+        e.branch_if(condition, inside, outside)
+        memo = self.levels[-1].memo
+        for label, text in ((inside, body), (outside, otherwise)):
+            if text is not None:
+                e.label(label)
+                self.levels[-1].memo = dict(memo)
+                text()
+                e.branch(after)
         self.levels[-1].memo = memo
-        e.branch(after)
         e.label(after)

@@ -26,8 +26,9 @@ _ROW_BUDGET = 640
 class KernelPlan:
     """What the loops of a kernel look like. ``width`` lanes, ``copies`` vectors in an unrolled outer loop."""
 
-    def __init__(self, kernel: Kernel, features: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, features: frozenset[str], streaming: bool = False) -> None:
         self.kernel = kernel
+        self.streaming = streaming
         self.order = kernel.nodes()
         self.free = dependencies(kernel, self.order)
         self.lanes_outside = bool(kernel.outer) and kernel.vector == kernel.outer[-1].name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter, extract_at
 from flambeau.codegen.cpu.memory import memory_kind
@@ -67,6 +69,30 @@ def store_vector(x: ExpressionEmitter, store: Store, copy: int) -> None:
         old = x.memory.load_lanes(store.buffer, store.index, element, mask, copy)
         value = merge(x, store, old, value)
     x.memory.store_lanes(store.buffer, store.index, element, value, mask, copy)
+
+
+def store_past_caches(x: ExpressionEmitter, store: Store, copies: Sequence[int]) -> None:
+    """Write whole vectors around the caches where they lie on lines of their own, which instructions for that ask for."""
+    e, element = x.e, value_type(store)
+    kind = memory_kind(element)
+    values = [x.memory.to_memory(x.lanes(store.value, copy), element) for copy in copies]
+    pointers = [x.memory.address(store.buffer, store.index, kind, copy) for copy in copies]
+    size = x.width * element.itemsize
+    place = e.convert("ptrtoint", pointers[0], "i64")
+    aligned = e.compare("eq", e.binary("and", place, e.const(size - 1, "i64")), e.const(0, "i64"))
+
+    def write(streaming: bool) -> None:
+        for value, pointer in zip(values, pointers, strict=True):
+            e.store(value, pointer, size if streaming else 1, streaming)
+
+    x.nest.when(aligned, lambda: write(True), lambda: write(False))
+
+
+def goes_past_caches(x: ExpressionEmitter, store: Store, copies: Sequence[int]) -> bool:
+    """Whether the copies of a store are whole vectors one behind the other."""
+    plain = store.mode == "set" and store.valid is None and x.kernel.buffers[store.buffer].access == "write"
+    whole = not any(copy in x.masks for copy in copies) and x.width * value_type(store).itemsize >= 32
+    return plain and whole and not x.checked and x.steps.is_contiguous(store.index) and x.steps.is_even(store.index)
 
 
 def store_in_order(x: ExpressionEmitter, store: Store, copy: int) -> None:
