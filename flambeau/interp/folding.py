@@ -24,7 +24,12 @@ class Folding:
     strides: Ints
 
     def fold(self, shape: Ints, strides: Ints) -> tuple[Ints, Ints] | None:
-        """An operand's folded shape (1 where it broadcasts) and strides; None when its strides do not merge so."""
+        """An operand's folded shape (1 where it broadcasts) and strides; None when its strides do not merge so.
+
+        A 0-d operand stays one, and another never becomes one: promotion treats them apart.
+        """
+        if not shape:
+            return (), ()
         lead = len(self.shape) - len(shape)
         sizes: list[int] = []
         out: list[int] = []
@@ -45,7 +50,7 @@ class Folding:
                 size *= shape[a - lead]
             sizes.append(size)
             out.append(strides[inner - lead])
-        return tuple(sizes), tuple(out)
+        return (tuple(sizes), tuple(out)) if sizes else ((1,), (0,))
 
 
 def make_folding(metas: Sequence[TensorMeta], operator: str) -> Folding:
