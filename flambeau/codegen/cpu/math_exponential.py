@@ -80,15 +80,23 @@ def power_of_two(shifted: Lanes, number_kind: str, exponent_shift: int = 0) -> L
 
 def scale(y: Lanes, n: Lanes, shifted: Lanes) -> Lanes:
     """``y * 2 ** n`` for |y| near 1, rounded once also where the result is denormal, and infinite on overflow."""
-    lanes_of_register = 64 // (4 if y.kind == "float" else 8)
-    if {"avx512f", "avx512vl"} <= y.e.features and y.width >= lanes_of_register // 4:
-        return by_parts((y, n), min(y.width, lanes_of_register), _scale_by_instruction)
+    if scales_by_instruction(y):
+        return by_parts((y, n), min(y.width, lanes_of_register(y)), _scale_by_instruction)
     number = y.format
     exponent = shifted - number.magic_bits
     half = exponent.shift_right(1)
     for part in (half, exponent - half):
         y = y * (part.shift_left(number.mantissa) + number.one_bits).as_float(number)
     return y
+
+
+def lanes_of_register(x: Lanes) -> int:
+    return 64 // (4 if x.kind == "float" else 8)
+
+
+def scales_by_instruction(x: Lanes) -> bool:
+    """Whether the machine can multiply by powers of two, in lanes that a mask leaves out as fast as in the others."""
+    return {"avx512f", "avx512vl"} <= x.e.features and x.width >= lanes_of_register(x) // 4
 
 
 def _scale_by_instruction(y: Lanes, n: Lanes) -> Lanes:
@@ -122,8 +130,9 @@ def exp(x: Lanes) -> Lanes:
     lowest, highest = EXP_RANGE[x.kind]
     # Not left to underflow, which takes the processor over a hundred cycles: masked softmaxes are full of exp(-inf).
     vanishes = x < lowest
-    r, n, shifted = reduce_exp(select(vanishes, 0.0, x).at_most(highest))
-    return select(vanishes, 0.0, scale(expm1_near_zero(r, EXP) + 1.0, n, shifted))
+    inside = x if scales_by_instruction(x) else select(vanishes, 0.0, x)
+    r, n, shifted = reduce_exp(inside.at_most(highest))
+    return select(vanishes, 0.0, scale(polynomial(r, (*EXP[x.kind], 1.0, 1.0)), n, shifted))
 
 
 def exp2(x: Lanes) -> Lanes:
