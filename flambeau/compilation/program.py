@@ -180,3 +180,5 @@ class BoundProgram:
     def watch_times(self, report: Callable[[list[float]], None] | None) -> None:
         """Run the calls one after another from now on and report the seconds of each after every run; None ends it."""
         self._on_times = report
+        # Only Python measures.
+        self.tasks.keep_native_code_out(report is not None)

@@ -102,8 +102,12 @@ class TaskArray:
 
     @property
     def busy_address(self) -> int:
-        """A word that native code sets while it runs the sealed array with the GIL released."""
+        """A word that is set while native code runs the sealed array with the GIL released, or must not run it."""
         return self.address + 8 * _BUSY
+
+    def keep_native_code_out(self, out: bool) -> None:
+        """Whether all runs shall go through Python."""
+        self.slots[_BUSY] = out
 
     def single_call(self) -> tuple[int, int] | None:
         """The function and the address of its arguments when the sealed array is one call of one chunk without scratch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flambeau.core.dtypes import dtype
@@ -24,9 +25,10 @@ class Storage:
         self.address = 0
         self.address = allocator.allocate(nbytes) if address is None else address
 
-    def __del__(self) -> None:
+    def __del__(self, release: Callable[[int, int], None] = allocator.release) -> None:
+        # A default argument is still there when the interpreter takes its modules apart.
         if self.owner is None and self.address:
-            allocator.release(self.address, self.nbytes)
+            release(self.address, self.nbytes)
 
 
 if not TYPE_CHECKING and (_native := library.load()) is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flambeau.core.context import context
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
 from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_function, programs, run_plan
 from flambeau.interp.folding import Folding
@@ -540,10 +540,7 @@ def run_into(call: Call, target: Any) -> Any:
 def check_target(name: str, result: Any, target: Any) -> None:
     if not isinstance(result, TensorBase):
         raise NotImplementedError(f"{name}: out= with several results is not supported; copy_() the results instead")
-    order = ("bool", "unsigned", "signed", "float", "complex")
-    groups = {"unsigned": "signed"}
-    have, want = (groups.get(t.meta.dtype.category, t.meta.dtype.category) for t in (result, target))
-    if order.index(have) > order.index(want):
+    if not can_cast(result.meta.dtype, target.meta.dtype):
         raise RuntimeError(f"{name}: result type {result.meta.dtype} can't be cast to the desired output type {target.meta.dtype}")
 
 

@@ -38,6 +38,8 @@ from flambeau.tensor.views import Step, View
 # Plans kept; past this all are dropped, so that a program with ever new shapes does not fill memory.
 _LIMIT = 1 << 14
 _WORD = (1 << 64) - 1
+# How results are put together: form, class and count.
+Container = tuple[int, type[Any] | None, int]
 _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "true_divide", "matrix_multiply": "matmul"}
 _METHODS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matrix_multiply": "matmul"}
 
@@ -101,58 +103,50 @@ class _Plans:
 
 
 class _Plan:
-    """One plan in native form. ``call_plan`` is None where the call is left to Python."""
+    """One plan in native form. With a ``call_plan`` of None the call is left to Python."""
 
-    __slots__ = ("block", "call_plan", "hash", "kept", "name", "tasks")
+    __slots__ = ("block", "hash", "kept", "name", "tasks")
 
-    def __init__(self, key: bytes, operator: Operator, call: Call, call_plan: CallPlan | None) -> None:
-        words = array("q", key)
-        self.name = operator.name
-        self.call_plan = call_plan
+    def __init__(
+        self, name: str, call_plan: CallPlan | None, container: Container, fields: Mapping[str, int], steps: Sequence[Any] = ()
+    ) -> None:  # fmt: skip
+        self.name = name
         self.tasks: TaskArray | None = None
-        self.hash = _hash(id(operator), words)
-        fields = {"hash": self.hash, "operator": id(operator), "words": len(words), "owner": id(self)}
-        key_block = Block(words, operator, call.template, [t.meta for t in call.tensors])
-        fields["key"] = key_block.address
-        self.kept: list[Any] = [key_block]
+        self.kept: list[Any] = [call_plan, steps]
+        self.hash = fields.get("hash", 0)
+        words = {**fields, "owner": id(self)}
         if call_plan is not None:
-            self._fill(fields, call, call_plan)
-        self.block = Block(pack(layouts.Plan, fields))
+            self._fill(words, call_plan, container, steps)
+        self.block = Block(pack(layouts.Plan, words))
 
     def _keep(self, words: Sequence[int], *kept: Any) -> int:
         block = Block(words, *kept)
         self.kept.append(block)
         return block.address
 
-    def _fill(self, fields: dict[str, int], call: Call, plan: CallPlan) -> None:
+    def _fill(self, fields: dict[str, int], plan: CallPlan, container: Container, steps: Sequence[Any]) -> None:
         run = plan.run
-        container = _container(plan.structure)
-        assert container is not None
         fields["structure"], kind, fields["returned"] = container
-        if kind is not None:
-            fields["container"] = id(kind)
+        fields["container"] = 0 if kind is None else id(kind)
+        fields["inputs"] = len(plan.metas)
+        fields["made"] = len(run.outputs)
         if plan.derivative is not None:
             fields["recording"] = self._recording(plan)
-        fields["inputs"] = len(call.tensors)
-        fields["made"] = len(run.outputs)
+        outputs: list[int] = []
         if run.views is not None:
             fields["kind"] = launch.VIEWS
-            outputs: list[int] = []
             for output, (view, meta) in enumerate(zip(run.views, run.outputs, strict=True)):
-                steps = (Step(call.operator, call.template, tuple(call.sizes), output),)
-                self.kept.append((meta, steps))
                 outputs += pack(layouts.Output, {"meta": id(meta), "target": view.position, "offset": view.offset * meta.dtype.itemsize,
-                                                 "steps": id(steps)})  # fmt: skip
-            fields["outputs"] = self._keep(outputs)
-            return
-        into = run.into or (None,) * len(run.outputs)
-        fields["kind"] = launch.WRITE if any(t is not None for t in into) else launch.RUN
-        outputs = []
-        for meta, target in zip(run.outputs, into, strict=True):
-            outputs += pack(layouts.Output, {"meta": id(meta), "nbytes": meta.nbytes, "target": -1 if target is None else target})
+                                                 "steps": id(steps[output]) if steps else 0})  # fmt: skip
+        else:
+            fields["kind"] = launch.RUN
+            into = run.into or (None,) * len(run.outputs)
+            fields["writes"] = any(t is not None for t in into)
+            for meta, target in zip(run.outputs, into, strict=True):
+                outputs += pack(layouts.Output, {"meta": id(meta), "nbytes": meta.nbytes, "target": -1 if target is None else target})
+            assert run.bound is not None
+            self._bind(fields, run.bound)
         fields["outputs"] = self._keep(outputs, run.outputs)
-        assert run.bound is not None
-        self._bind(fields, run.bound)
 
     def _recording(self, plan: CallPlan) -> int:
         """What `dispatch.record` does with this plan."""
@@ -161,7 +155,9 @@ class _Plan:
         saves: list[int] = []
         for kind, index in plan.derivative.saved:
             place = plan.count + index if kind == "extra" else index
-            saves += pack(layouts.Save, {"made": kind != "input", "index": place, "output": index if kind == "output" else -1})
+            written = kind == "input" and bool(plan.run.into) and index in plan.run.into
+            output = index if kind == "output" else -1
+            saves += pack(layouts.Save, {"made": kind != "input", "index": place, "output": output, "written": written})
         metas = tuple(plan.run.outputs[: plan.count])
         results = [output for output, meta in enumerate(metas) if meta.dtype.is_floating_point]
         return self._keep(pack(layouts.Recording, {
@@ -195,13 +191,32 @@ class _Plan:
         ):  # fmt: skip
             fields[field] = self._keep(words)
             fields[count] = len(words) * 8 // struct.size
+        fields["number_count"] = len(bound.scalar_slots)
         fields["arena_bytes"] = bound.arena_bytes
         fields["releases"] = bound.release_gil
         fields["program"] = base
         fields["error"] = tasks.error_address
+        fields["busy"] = tasks.busy_address
         single = tasks.single_call()
         if single is not None and not bound.release_gil:
             fields["function"], fields["arguments"] = single
+
+
+def _keyed(key: bytes, call: Call, call_plan: CallPlan | None) -> _Plan:
+    """The plan for a call with a key; what only Python can do is left to it."""
+    words = array("q", key)
+    operator = call.operator
+    block = Block(words, operator, call.template, [t.meta for t in call.tensors])
+    fields = {"hash": _hash(id(operator), words), "operator": id(operator), "words": len(words), "key": block.address}
+    container = None if call_plan is None else _container(call_plan.structure)
+    if call_plan is None or container is None or not _performable(call_plan):
+        made = _Plan(operator.name, None, (0, None, 0), fields)
+    else:
+        views = call_plan.run.views
+        steps = [(Step(operator, call.template, tuple(call.sizes), output),) for output in range(len(views or ()))]
+        made = _Plan(operator.name, call_plan, container, fields, steps)
+    made.kept.append(block)
+    return made
 
 
 def _hash(operator: int, words: Sequence[int]) -> int:
@@ -212,8 +227,8 @@ def _hash(operator: int, words: Sequence[int]) -> int:
     return value
 
 
-def _container(structure: Any) -> tuple[int, type[Any] | None, int] | None:
-    """How results are put together: form, class and count; None where only Python can."""
+def _container(structure: Any) -> Container | None:
+    """How the results of an operator are put together; None where only Python can."""
     if structure == 0 and isinstance(structure, int):
         return launch.SINGLE, None, 1
     if isinstance(structure, (tuple, list)) and list(structure) == list(range(len(structure))):
@@ -224,20 +239,20 @@ def _container(structure: Any) -> tuple[int, type[Any] | None, int] | None:
     return None
 
 
-def _performable(call: Call, plan: CallPlan) -> bool:
-    """Whether native code can do all that a call with this plan asks for."""
-    run = plan.run
+def _performable(plan: CallPlan) -> bool:
+    """Whether native code can run, wrap and record what the plan gives."""
     if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
         return False
-    if _container(plan.structure) is None or len(run.outputs) > launch.MAX_OUTPUTS:
-        return False
-    if run.views is not None:
-        return True
-    if run.into and any(t is not None for t in run.into) and any(t._requires_grad for t in call.tensors):
-        return False
-    if call.operator.kind in ("view", "reshape") or run.bound is None:
-        return False
-    return sum(map(len, run.bound.scalar_slots)) <= launch.MAX_SCALARS
+    return plan.run.views is not None or plan.run.bound is not None
+
+
+def _allowed(call: Call, plan: CallPlan) -> bool:
+    """Whether `run_call` checks nothing for this call that would have to be checked again."""
+    run = plan.run
+    if call.operator.kind in ("view", "reshape"):
+        return run.views is not None
+    written = run.into and any(t is not None for t in run.into)
+    return not (written and any(t._requires_grad for t in call.tensors))
 
 
 class _Bridge:
@@ -251,7 +266,7 @@ class _Bridge:
         """A call with a new key: as `dispatch`, leaving a plan."""
         call = take_apart(operator, args, kwargs)
         plan = plan_call(call, wanted_of(call.tensors))
-        self.plans.add(_Plan(key, operator, call, plan if _performable(call, plan) else None))
+        self.plans.add(_keyed(key, call, plan if _allowed(call, plan) else None))
         return run_call(call)
 
     def into_missed(self, key: bytes, operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -261,10 +276,18 @@ class _Bridge:
         plan = None
         if operator.kind == "pointwise":
             dispatch.check_single_memory(operator.name, target)
-            found = plan_call(call, (), position, target.meta.dtype)
-            plan = found if _performable(call, found) else None
-        self.plans.add(_Plan(key, operator, call, plan))
+            plan = plan_call(call, (), position, target.meta.dtype)
+        self.plans.add(_keyed(key, call, plan))
         return run_into(call, target)
+
+    @staticmethod
+    def bind(plan: CallPlan) -> int:
+        """Give a plan that is run outside operator calls a native form; its address, 0 where only Python can run it."""
+        if not _performable(plan):
+            return 0
+        made = _Plan(plan.run.function.name, plan, (launch.LIST, None, plan.count), {})
+        plan.native_form = made
+        return made.block.address
 
     def refresh_mode(self) -> None:
         """Tell native code the modes of this thread."""
@@ -361,6 +384,7 @@ def install(tensor_class: type[Any]) -> None:
     modes.set_publisher(native.change_mode)
     _take_over(native, tensor_class, _hold_signatures(native))
     counters.watch("native_calls", lambda: native.get("calls"))
+    dispatch.set_performer(native.perform, bridge.bind)
     native.set("enabled", 1)
 
 

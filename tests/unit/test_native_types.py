@@ -26,7 +26,8 @@ def test_the_types_are_native_when_native_code_is_on():
     native = [hasattr(kind, "__slots__") for kind in (Storage, TensorFields, EntryFields, SavedFields, ViewFields)]
     assert native == [not config.native] * 5
     assert (library.load() is not None) == config.native
-    assert type(allocator._default).__name__ == ("CheckedAllocator" if config.checked else "NativeAllocator" if config.native else "Allocator")
+    wanted = allocator.CheckedAllocator if config.checked else allocator.NativeAllocator if config.native else allocator.Allocator
+    assert type(allocator._default) is wanted
 
 
 def test_a_storage_owns_its_block():
@@ -129,8 +130,10 @@ def test_tensors_are_copied_and_pickled():
         assert copy.tolist() == [1.0, 2.0] and copy.memory is not x.memory
 
 
-@pytest.mark.parametrize("settings", [{"FLAMBEAU_NATIVE": "0"}, {"FLAMBEAU_CHECKED": "1"}, {"FLAMBEAU_CHECKED": "1", "FLAMBEAU_NATIVE": "0"}, {}],
-                         ids=["python", "checked", "checked python", "native"])  # fmt: skip
+SETTINGS = [{"FLAMBEAU_NATIVE": "0"}, {"FLAMBEAU_CHECKED": "1"}, {"FLAMBEAU_CHECKED": "1", "FLAMBEAU_NATIVE": "0"}, {}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["python", "checked", "checked python", "native"])
 def test_a_process_with_any_setting_trains_and_ends(settings):
     program = """
 import flambeau as torch

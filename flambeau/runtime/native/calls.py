@@ -87,6 +87,14 @@ def plan_of(arguments: Arguments, operator: Word) -> Plan:
 
 
 @native
+def perform_counted(plan: Plan, arguments: Arguments) -> Word:
+    result = perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
+    if result > MISSED:
+        shared.calls += 1
+    return result
+
+
+@native
 def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     """The result of a call; 0 with an error set, UNUSUAL, or MISSED with the key in ``arguments``."""
     if not modes_allow():
@@ -96,7 +104,7 @@ def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
-    return perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
+    return perform_counted(plan, arguments)
 
 
 @native
@@ -281,7 +289,7 @@ def attempt_into(arguments: Arguments, signature: Signature, values: Words, targ
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
-    return perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
+    return perform_counted(plan, arguments)
 
 
 @native

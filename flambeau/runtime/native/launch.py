@@ -10,34 +10,38 @@ from flambeau.runtime.native.c_api import (
     PyEval_RestoreThread,
     PyEval_SaveThread,
     PyFloat_AsDouble,
+    PyList_GetItem,
     PyList_New,
     PyList_SetItem,
+    PyList_Size,
     PyLong_AsDouble,
     PyLong_FromLongLong,
     PyObject_CallFunctionObjArgs,
     PyObject_Vectorcall,
     PySequence_Concat,
+    PyThreadState_Get,
+    PyThreadState_GetID,
     PyTuple_New,
     PyTuple_SetItem,
     PyType_GenericAlloc,
+    PyType_IsSubtype,
 )
 from flambeau.runtime.native.keys import int_of
 from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, native, stack
 from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Tensor, View, shared
-from flambeau.runtime.native.memory import FAILED, allocate, release, storage_new
+from flambeau.runtime.native.memory import FAILED, allocate, none, release, storage_new
 from flambeau.runtime.native.tape import record
 from flambeau.runtime.native.tensors import tensor_new
 
-# Kinds of plans: left to Python, kernels to run, results that share operands' memory, written into operands.
-PYTHON, RUN, VIEWS, WRITE = 0, 1, 2, 3
+# Kinds of plans: left to Python, kernels to run, results that share operands' memory.
+PYTHON, RUN, VIEWS = 0, 1, 2
 # Containers of results: one alone, a tuple, a list, or an object (a named tuple's class) called with them.
 SINGLE, TUPLE, LIST, CLASS = 0, 1, 2, 3
 AS_INT, AS_FLOAT, AS_DOUBLE = 0, 1, 2
 # What stands in for a result that has to come from Python.
 UNUSUAL, MISSED = 1, 2
-MAX_SCALARS = 16
-MAX_OUTPUTS = 32
 ERROR_IN_KERNEL = 4
+OWN_GENERATOR = 8
 ALL_EXPONENT = 0x7F800000
 ALL_EXPONENT_DOUBLE = 0x7FF0000000000000
 
@@ -118,11 +122,11 @@ def run_kernels(plan: Plan) -> Word:
         if plan.error[0]:
             status = ERROR_IN_KERNEL
     elif plan.releases:
-        plan.busy = 1
+        plan.busy[0] = 1
         thread = PyEval_SaveThread()
         status = call(shared.run_program, plan.program)
         PyEval_RestoreThread(thread)
-        plan.busy = 0
+        plan.busy[0] = 0
     else:
         status = call(shared.run_program, plan.program)
     return status
@@ -131,7 +135,7 @@ def run_kernels(plan: Plan) -> Word:
 @native
 def launch(plan: Plan, tensors: Words, numbers: Words, made: Words) -> Word:
     """Make the outputs and run. 0, FAILED with an error set, or UNUSUAL with nothing done."""
-    bits = stack(MAX_SCALARS)
+    bits = stack(plan.scalar_count)
     scalars: Array[Scalar] = plan.scalars
     for i in range(plan.scalar_count):
         if not scalar_bits(Object.at(numbers[scalars[i].number]), scalars[i].kind, bits + 8 * i):
@@ -145,7 +149,7 @@ def launch(plan: Plan, tensors: Words, numbers: Words, made: Words) -> Word:
             drop(made, plan.made)
             return FAILED
     # From here to the run nothing else may use the plan: no Python code runs, and another thread may only be inside with the GIL released.
-    if plan.busy:
+    if plan.busy[0]:
         drop(made, plan.made)
         if arena:
             release(arena, plan.arena_bytes)
@@ -188,7 +192,7 @@ def make_views(plan: Plan, tensors: Words, made: Words) -> Word:
         source = Tensor.at(tensors[output.target])
         Py_IncRef(source.memory)
         view = tensor_new(source.memory, source.address + output.offset, output.meta)
-        if view and mark_view(view, Tensor.at(tensors[0]), output.steps) == FAILED:
+        if view and output.steps and mark_view(view, Tensor.at(tensors[0]), output.steps) == FAILED:
             Py_DecRef(view)
             view = Tensor.at(0)
         if not view:
@@ -258,7 +262,7 @@ def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> W
     kind = plan.kind
     if kind == PYTHON:
         return UNUSUAL
-    made = stack(MAX_OUTPUTS)
+    made = stack(plan.made)
     owner = plan.owner
     Py_IncRef(owner)
     status = 0
@@ -266,19 +270,53 @@ def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> W
         status = make_views(plan, tensors, made)
     else:
         status = launch(plan, tensors, numbers, made)
+    if status == 0 and plan.writes:
+        bump_versions(plan, made)
     if status == 0 and plan.recording and record(plan, tensors, number_count, numbers, made) == FAILED:
         drop(made, plan.made)
         status = FAILED
     result = 0
     if status == 0:
-        if kind == WRITE:
-            bump_versions(plan, made)
-        shared.calls += 1
         result = collect(plan, made)
     elif status == UNUSUAL:
         result = UNUSUAL
     Py_DecRef(owner)
     return result
+
+
+@native
+def perform_plan(self: Word, given: Words, count: Word) -> Word:
+    """``perform(address, tensors, numbers)``: the results as the plan there has it, or None with nothing done. Both are lists."""
+    place = stack(1)
+    if count != 3 or not int_of(given[0], place) or not generator_is_default():
+        return none()
+    plan: Plan = place[0]
+    if Object.at(given[1]).type != shared.list_type or Object.at(given[2]).type != shared.list_type:
+        return none()
+    tensor_count = PyList_Size(given[1])
+    number_count = PyList_Size(given[2])
+    if tensor_count != plan.inputs or number_count < plan.number_count:
+        return none()
+    tensors = stack(tensor_count)
+    for i in range(tensor_count):
+        tensors[i] = PyList_GetItem(given[1], i)
+        if not PyType_IsSubtype(Object.at(tensors[i]).type, shared.tensor_fields):
+            return none()
+    numbers = stack(number_count)
+    for j in range(number_count):
+        numbers[j] = PyList_GetItem(given[2], j)
+    result = perform(plan, tensors, number_count, numbers)
+    if result == UNUSUAL:
+        return none()
+    return result
+
+
+@native
+def generator_is_default() -> Word:
+    """Whether this thread is known to draw from the default generator."""
+    if not shared.enabled or PyThreadState_GetID(PyThreadState_Get()) != shared.mode_thread:
+        return 0
+    return (shared.mode & OWN_GENERATOR) == 0
 
 
 @native

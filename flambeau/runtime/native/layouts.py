@@ -145,11 +145,15 @@ class Scalar(Struct):
 
 
 class Save(Struct):
-    """A value to keep for backward: operand or output ``index`` (``made`` tells which); as `Saved` ``output``."""
+    """A value to keep for backward: operand or output ``index`` (``made`` tells which); as `Saved` ``output``.
+
+    ``written`` is 1 for an operand that the call itself has overwritten.
+    """
 
     made: Word
     index: Word
     output: Word
+    written: Word
 
 
 class Recording(Struct):
@@ -178,6 +182,7 @@ class Plan(Struct):
     kind: Word
     owner: Word
     inputs: Word
+    number_count: Word
     made: Word
     outputs: Array[Output]
     patches: Array[Patch]
@@ -188,8 +193,9 @@ class Plan(Struct):
     arguments: Word
     program: Word
     error: Words
+    writes: Word  # whether any output is written into an operand
     releases: Word
-    busy: Word
+    busy: Words
     arena_bytes: Word
     temporaries: Array[Patch]
     temporary_count: Word

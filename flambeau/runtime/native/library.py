@@ -72,6 +72,7 @@ class Library:
         self._make_tensors()
         self._make_entries()
         self.next_sequence: Callable[[], int] = self.function("next_sequence", heap_types.METH_NONE)
+        self.perform: Callable[[int, list[Any], list[Any]], list[Any] | None] = self.function("perform_plan", heap_types.METH_FASTCALL)
         self.set_modes: Callable[[int], None] = self.function("set_modes", heap_types.METH_ONE)
         self.change_mode: Callable[[int, bool], None] = self.function("change_mode", heap_types.METH_FASTCALL)
 

@@ -83,7 +83,7 @@ def make_saved(save: Save, tensors: Words, made: Words) -> Word:
         Py_DecRef(kept)
         return 0
     saved.tensor = kept
-    saved.version = kept.memory.version
+    saved.version = kept.memory.version - save.written
     saved.output = save.output
     return saved
 
@@ -141,10 +141,12 @@ def record(plan: Plan, tensors: Words, number_count: Word, numbers: Words, made:
     for i in range(recording.result_count):
         output = recording.results[i]
         result = Tensor.at(made[output])
+        before = result.entry
         Py_IncRef(entry)
         result.entry = entry
         result.output = output
         result._requires_grad = 1
+        Py_DecRef(before)
     Py_DecRef(entry)
     return 0
 
