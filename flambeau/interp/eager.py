@@ -77,7 +77,11 @@ def plan_function(
     )
     program = function.program(layouts, specs, values)
     counters["plans"] += 1
-    return RunPlan(function, program.bind(values), outputs, None, into)
+    try:
+        bound = program.bind(values)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{function.name}: {error}") from None
+    return RunPlan(function, bound, outputs, None, into)
 
 
 def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:

@@ -57,10 +57,7 @@ class GraphFunction:
         if found is None:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]
             inputs += [InputSpec(None, scalar=True)] * (len(self.graph.inputs) - self.tensors)
-            try:
-                found = self._programs[key] = Program(self.graph, inputs, outputs, sizes, self.name)
-            except NotImplementedError as error:
-                raise NotImplementedError(f"{self.name}: {error}") from None
+            found = self._programs[key] = Program(self.graph, inputs, outputs, sizes, self.name)
         return found
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Graph:

@@ -20,6 +20,8 @@ from flambeau.ops.declare import Operator
 from flambeau.ops.samples import Call
 from flambeau.runtime.generator import default_generator
 from flambeau.tensor import tensor_class
+from flambeau.tensor.autograd import grad
+from flambeau.tensor.grad_mode import no_grad
 from flambeau.tensor.tensor import tensor_over
 from tests.ops.operator_cases import Traced, describe, trace
 
@@ -201,3 +203,70 @@ def compare(found: Any, wanted: Any, what: str, tolerance: float | None = None) 
         np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=limit, atol=limit, err_msg=what)
     else:
         np.testing.assert_array_equal(found, wanted, err_msg=what)
+
+
+# -- gradients ------------------------------------------------------------------------------------------
+class Differentiated:
+    """A call in float64 whose float tensors want gradients, and a random combination of its float results as the loss."""
+
+    def __init__(self, operator: Operator, call: Call, layout: Layout = contiguous, constant: Sequence[str] = ()) -> None:
+        self.operator = operator
+        self.layout = layout
+        self.random = np.random.default_rng(7)
+        self.weights: list[Any] = []
+        self.leaves: list[Any] = []
+        self.guards: list[Guarded] = []
+
+        def tensor(name: str, array: Any) -> Any:
+            guard = layout(array)
+            self.guards.append(guard)
+            if array.dtype == np.float64 and name not in constant:
+                self.leaves.append(guard)
+                guard.tensor.requires_grad_(True)
+            return guard.tensor
+
+        self.call = map_arrays(operator, call, tensor)
+
+    def results(self, function: Callable[..., Any] | None = None) -> list[Any]:
+        """The float results of the operator (or of ``function``), not yet weighed."""
+        default_generator.manual_seed(3)
+        out = (function or self.operator)(*self.call[0], **self.call[1])
+        return [t for t in leaves(out) if t.meta.dtype.is_floating_point]
+
+    def cotangents(self, results: Sequence[Any]) -> list[Any]:
+        """The weights of the results in the loss, the same at every call."""
+        if not self.weights:
+            self.weights = [np.asarray(self.random.uniform(0.5, 1.5, r.meta.shape)).astype(r.meta.dtype.numpy) for r in results]
+        return [tensor_over(w.copy()) for w in self.weights]
+
+    def loss(self) -> float:
+        results = self.results()
+        self.cotangents(results)
+        return float(sum((w * r.array()).sum() for w, r in zip(self.weights, results, strict=True)))
+
+    def gradients(self, function: Callable[..., Any] | None = None) -> list[Any]:
+        """Arrays of the gradients by the leaves, zeros where there is none."""
+        results = self.results(function)
+        given = [(r, c) for r, c in zip(results, self.cotangents(results), strict=True) if r.requires_grad]
+        if not given:
+            return [np.zeros(g.view.shape) for g in self.leaves]
+        found = grad([r for r, _ in given], [g.tensor for g in self.leaves], [c for _, c in given], allow_unused=True)
+        return [np.zeros(g.view.shape) if f is None else f.array() for f, g in zip(found, self.leaves, strict=True)]
+
+    def check(self, found: Sequence[Any], tolerance: float = 2e-5, step: float = 1e-5) -> None:
+        """Gradients agree with central differences of the loss along random directions, leaf by leaf."""
+        for k, (guard, gradient) in enumerate(zip(self.leaves, found, strict=True)):
+            assert gradient.shape == guard.view.shape
+            start = guard.view.copy()
+            for _ in range(2):
+                # Through the same layout, so that elements that share memory move together.
+                direction = self.layout(self.random.uniform(-1, 1, start.shape)).view
+                values = []
+                for sign in (1, -1):
+                    guard.view[...] = start + sign * step * direction
+                    with no_grad():
+                        values.append(self.loss())
+                guard.view[...] = start
+                numeric, derived = (values[0] - values[1]) / (2 * step), float((gradient * direction).sum())
+                message = f"gradient of {self.operator.name} by leaf {k}"
+                np.testing.assert_allclose(derived, numeric, rtol=tolerance, atol=tolerance, err_msg=message)
