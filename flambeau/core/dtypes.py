@@ -108,3 +108,16 @@ def promote(a: dtype, b: dtype) -> dtype:
     if low is uint8:  # meets a signed type in one that holds both
         return int16 if high is int8 else high
     return high
+
+
+_CATEGORIES = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
+
+
+def can_cast(source: dtype, target: dtype) -> bool:
+    """Whether a result of one type may be written into a tensor of another: not from floats into integers, nor from numbers into bools.
+
+    >>> import flambeau as torch
+    >>> torch.can_cast(torch.int64, torch.float16), torch.can_cast(torch.float32, torch.int64)
+    (True, False)
+    """
+    return _CATEGORIES[source.category] <= _CATEGORIES[target.category]

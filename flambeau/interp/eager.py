@@ -209,12 +209,24 @@ class OperatorPrograms:
         shared = None if folding is None else [tuple(f"d{k}" for k in range(len(shape))) for shape in shapes]
         if "values" in operator.roles:  # lists of many tensors: sizes that are equal now are taken for one
             shared = [tuple(f"s{n}" for n in shape) for shape in shapes]
-        traced = trace_operator(operator, template, avals, numbers, sizes, shared, cast_to, mutated, concrete)
+        found = _trace_or_error(operator, template, avals, numbers, sizes, shared, cast_to, mutated, concrete)
+        if isinstance(found, Exception):
+            # The same error again, now with numbers for the sizes that it speaks of.
+            trace_operator(operator, template, avals, numbers, sizes, None, cast_to, mutated, concrete=True)
+            raise found
+        traced = found
         counters["traces"] += 1
         variants.append(traced)
         values = _values(traced, shapes, sizes)
         assert values is not None, "a trace holds for the sizes that it was made with"
         return traced, values
+
+
+def _trace_or_error(*args: Any) -> Traced | Exception:
+    try:
+        return trace_operator(*args)
+    except Exception as error:
+        return error
 
 
 def _values(traced: Traced, shapes: Sequence[Ints], sizes: Sequence[int]) -> dict[str, int] | None:

@@ -88,7 +88,7 @@ def trace_operator(
             arguments = fill(template, nodes, inputs[len(avals) :], size_values)
             result = operator.inline(list(arguments))
             if cast_to is not None:
-                result = map_nodes(lambda n: n if n.dtype is cast_to else cast(n, to=cast_to), result)
+                result = map_nodes(lambda n: _narrowed(operator.name, n, cast_to), result)
         if not _merge(names, scope):
             break
     outputs: list[Node] = []
@@ -98,6 +98,13 @@ def trace_operator(
     predicates = tuple((r, e, t) for (r, e), t in scope.predicates.items())
     function = GraphFunction(operator.name, Graph(tuple(inputs), tuple(outputs)), len(avals), predicates)
     return Traced(function, structure, tuple(names["sizes"]))
+
+
+def _narrowed(name: str, node: Node, kind: dtypes.dtype) -> Node:
+    """A result in the type of the tensor it is written into; RuntimeError as torch's where that would lose its kind of number."""
+    if not dtypes.can_cast(node.dtype, kind):
+        raise RuntimeError(f"{name}: result type {node.dtype} can't be cast to the desired output type {kind}")
+    return node if node.dtype is kind else cast(node, to=kind)
 
 
 def _symbols(

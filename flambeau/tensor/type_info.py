@@ -17,8 +17,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.storage_view import UntypedStorage
 
 promote_types = dtypes.promote
-
-_CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
+can_cast = dtypes.can_cast
 
 
 class finfo:  # noqa: N801 - torch's own name
@@ -75,13 +74,6 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     torch.float32
     """
     return common_type([_Operand(v) if isinstance(v, TensorBase) else v for v in (tensor1, tensor2)])
-
-
-def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether promotion lets an element of one type become one of another."""
-    if from_ is dtypes.bool_ or to is not dtypes.bool_:
-        return _CATEGORY[from_.category] <= _CATEGORY[to.category]
-    return False
 
 
 def set_default_dtype(d: dtype) -> None:
