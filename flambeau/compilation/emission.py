@@ -111,7 +111,9 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
 def _written_bytes(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> int:
     """Bytes of the buffers that a kernel fills without reading them."""
     pairs = zip(built.buffers, built.kernel.buffers, strict=True)
-    return sum(evaluate(schedule.buffers[b].numel, sizes) * parameter.dtype.itemsize for b, parameter in pairs if parameter.access == "write")
+    return sum(
+        evaluate(schedule.buffers[b].numel, sizes) * parameter.dtype.itemsize for b, parameter in pairs if parameter.access == "write"
+    )
 
 
 def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:

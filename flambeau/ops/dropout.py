@@ -17,7 +17,9 @@ def _check(operator: str, x: Node, probability: float) -> None:
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"{operator}: dropout probability has to be between 0 and 1, but got {probability}")
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"{operator}: result type Float can't be cast to the desired output type {x.dtype}; convert the tensor with .float()")
+        raise RuntimeError(
+            f"{operator}: result type Float can't be cast to the desired output type {x.dtype}; convert the tensor with .float()"
+        )
 
 
 def kept(shape: tuple[Dim, ...], probability: float, like: Node) -> Node:

@@ -323,8 +323,9 @@ class NativeAllocator(Allocator):
         native.make_bins(size_class)
         super().__init__()
         native.connect_allocator(self._allocate_new, self._release_unusual)
-        self.allocate = native.allocate
-        self.release = native.release
+        # In the places of the methods.
+        self.allocate = native.allocate  # type: ignore[method-assign]
+        self.release = native.release  # type: ignore[method-assign]
 
     def _blocks(self, size: int) -> _Blocks:
         return self._free.setdefault(size, _NativeBlocks(self._native, size))

@@ -214,7 +214,15 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     folding = fold_operands(operator, metas)
     mutated = tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
     traced, sizes = programs.find(
-        operator, call.template, metas, [False] * len(metas), [float if isinstance(n, float) else type(n) for n in call.numbers], call.sizes, folding, cast_to, mutated
+        operator,
+        call.template,
+        metas,
+        [False] * len(metas),
+        [float if isinstance(n, float) else type(n) for n in call.numbers],
+        call.sizes,
+        folding,
+        cast_to,
+        mutated,
     )
     count = len(traced.function.graph.outputs)
     graph = traced.function.graph
@@ -252,9 +260,8 @@ def run_call(call: Call) -> Any:
     if operator.kind == "view" and plan.run.views is None:
         raise RuntimeError(
             f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size "
-            f"{list(call.tensors[0].meta.shape)} and stride "
-            ""
-            f"{list(call.tensors[0].meta.strides)} (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+            f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)} (at least one dimension spans "
+            "across two contiguous subspaces). Use .reshape(...) instead."
         )
     if operator.kind == "reshape" and plan.run.views is None:
         return run_call(Call(operator, call.template, [call.tensors[0].clone_contiguous(), *call.tensors[1:]], call.numbers, call.sizes))
@@ -268,8 +275,8 @@ def run_call(call: Call) -> Any:
     return restructure(plan.structure, results)
 
 
-_perform: Callable[[int, Any, Any], list[Any] | None] = lambda *_: None
-_bind: Callable[[CallPlan], int] = lambda _: 0
+_perform: Callable[[int, Any, Any], list[Any] | None]
+_bind: Callable[[CallPlan], int] | None = None
 
 
 def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Callable[[CallPlan], int]) -> None:
@@ -281,7 +288,7 @@ def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Ca
 def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     """Run a plan, wrap the results, and record them when the plan says so."""
     if plan.address < 0:
-        plan.address = _bind(plan)
+        plan.address = 0 if _bind is None else _bind(plan)
     if plan.address:
         found = _perform(plan.address, tensors, numbers)
         if found is not None:
@@ -324,8 +331,8 @@ def check_in_place(name: str, target: TensorBase) -> None:
         return
     if target.entry is None:
         raise RuntimeError(
-            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the call in torch.no_grad() to change "
-            "parameters, or work on a clone()."
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the call in torch.no_grad() to "
+            "change parameters, or work on a clone()."
         )
     base = target.view_of.base if target.view_of is not None else None
     if base is not None and base.entry is None and base._requires_grad:
@@ -397,7 +404,9 @@ class OperatorEntry(Entry):
             narrowed = self._narrowed(cotangents, saved)
             if narrowed is None:
                 zero = new_zeros
-                present = [zero(m) if c is None else c for c, m, h in zip(cotangents, self.metas, derivative.split.present, strict=True) if h]
+                present = [
+                    zero(m) if c is None else c for c, m, h in zip(cotangents, self.metas, derivative.split.present, strict=True) if h
+                ]
             else:
                 derivative, saved = narrowed
                 present = [c for c in present if c is not None]
@@ -548,8 +557,8 @@ def check_single_memory(name: str, target: Any) -> None:
     """torch's error for writing into an expanded tensor."""
     if any(stride == 0 and size > 1 for size, stride in zip(target.meta.shape, target.meta.strides, strict=True)):
         raise RuntimeError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() "
-            "the tensor before performing the operation."
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+            "clone() the tensor before performing the operation."
         )
 
 

@@ -20,8 +20,8 @@ from flambeau.tensor.tensor import TensorCore, from_memory
 
 
 class Tensor(
-    OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods, MathMethods,
-    TensorCore,
+    OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
+    MathMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 

@@ -77,7 +77,9 @@ def _put_step(source: Node, view: Node, value: Node) -> Node:
 def _put_slice(source: Node, view: Node, value: Node) -> Node:
     low, high, interior = [], [], []
     attributes = view.attributes
-    for axis, (start, size, step, n) in enumerate(zip(attributes["starts"], attributes["sizes"], attributes["steps"], source.shape, strict=True)):
+    for axis, (start, size, step, n) in enumerate(
+        zip(attributes["starts"], attributes["sizes"], attributes["steps"], source.shape, strict=True)
+    ):
         if step < 0:
             value = p.flip(value, axis)
             start, step = start + (size - 1) * step, -step

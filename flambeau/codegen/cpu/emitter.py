@@ -30,10 +30,10 @@ class Value(NamedTuple):
 def float_text(value: float, kind: str) -> str:
     """The exact LLVM spelling of a float constant, NaN payload and sign of zero kept."""
     if kind == "half":
-        return "0xH%04X" % struct.unpack("<H", struct.pack("<e", value))[0]
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if kind == "float":
         value = struct.unpack("<f", struct.pack("<f", value))[0]
-    return "0x%016X" % struct.unpack("<Q", struct.pack("<d", value))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def mangled(kind: str, width: int) -> str:

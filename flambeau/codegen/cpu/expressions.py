@@ -295,7 +295,9 @@ class ExpressionEmitter:
 
         def write() -> None:
             lane = self.first_lane(bad)
-            errors.emit_report(e, record, kind, number, self.position(lane, copy, bad.width > 1), extract_at(e, index, lane), extract_at(e, bound, lane))
+            errors.emit_report(
+                e, record, kind, number, self.position(lane, copy, bad.width > 1), extract_at(e, index, lane), extract_at(e, bound, lane)
+            )
 
         self.nest.when(any_lane(Lanes(e, bad)), write)
 

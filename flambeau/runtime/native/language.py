@@ -15,11 +15,11 @@ from typing import Any, ClassVar, TypeVar
 __all__ = ["Array", "Byte", "Double", "External", "Global", "NativeFunction", "Struct", "Word", "Words", "bit_length",
            "bits_of_double", "bits_of_float", "call", "native", "size_of", "stack", "text"]  # fmt: skip
 
-# For type checkers, words are ints; `translate` knows these names.
-Word = int
+# `translate` knows these names. For type checkers a word may be anything: a number, or the address of any struct.
+Word = Any
 Byte = int
 Double = float
-Words = list[int]
+Words = Any
 Array = list
 
 _WIDTHS = {"Byte": 1}
