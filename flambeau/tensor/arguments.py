@@ -76,3 +76,15 @@ def write_out(out: Any, result: Any) -> Any:
 def as_sequence(value: Any) -> Sequence[Any]:
     """One tensor as a list of one."""
     return [value] if isinstance(value, TensorBase) else list(value)
+
+
+def need_tensor(operator: str, name: str, value: Any) -> None:
+    """TypeError as torch's where a number is given for a tensor."""
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"{operator}(): argument '{name}' must be Tensor, not {type(value).__name__}; wrap it in torch.tensor()")
+
+
+def need_some_tensor(operator: str, first: Any, second: Any) -> None:
+    """TypeError as torch's where both operands are numbers."""
+    if not isinstance(first, TensorBase) and not isinstance(second, TensorBase):
+        raise TypeError(f"{operator}(): needs a tensor among its operands, got {type(first).__name__} and {type(second).__name__}")

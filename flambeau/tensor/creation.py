@@ -340,8 +340,17 @@ def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None =
     return finished("range", ops.arange(start, step, count, dtype or default_float()), requires_grad, **options)
 
 
+def _check_steps(operator: str, start: Any, end: Any, steps: Any) -> None:
+    if not isinstance(steps, int):
+        raise TypeError(f"{operator}(): argument 'steps' must be int, not {type(steps).__name__}")
+    for value in (start, end):
+        if isinstance(value, TensorBase) and value.meta.shape:
+            raise RuntimeError(f"{operator} only supports 0-dimensional start and end tensors, but got shape {list(value.meta.shape)}")
+
+
 def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+    _check_steps("linspace", start, end, steps)
     if steps < 0:
         raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
     return finished("linspace", ops.linspace(_number(start), _number(end), steps, dtype or default_float()), requires_grad, **options)
@@ -351,6 +360,7 @@ def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any
 ) -> Any:
     """base ** start to base ** end, evenly spaced in the exponent."""
+    _check_steps("logspace", start, end, steps)
     if steps < 0:
         raise RuntimeError(f"logspace: number of steps must be non-negative, got {steps}")
     out = ops.logspace(_number(start), _number(end), steps, base, dtype or default_float())

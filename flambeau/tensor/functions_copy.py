@@ -35,7 +35,7 @@ def expand_copy(input: Any, size: Any, *, implicit: bool = False) -> Any:
 
 def narrow_copy(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` slices along ``dim`` from ``start`` on, copied."""
-    return ops.clone(ops.narrow(input, dim, start, length))
+    return ops.clone(shapes.narrow(input, dim, start, length))
 
 
 def permute_copy(input: Any, dims: Any) -> Any:

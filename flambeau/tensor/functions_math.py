@@ -104,9 +104,13 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     rank = len(input.meta.shape)
     dims = builtins.range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = [normalize_dim(d, rank, "gradient") for d in dims]
+    if len(set(axes)) != len(axes):
+        raise RuntimeError(f"gradient: a dim appears multiple times in the list of dims {list(dims)}")
+    if isinstance(spacing, (list, tuple)) and len(spacing) != len(axes):
+        raise RuntimeError(f"gradient: expected spacing to be a number or {len(axes)} of them, one for each dim, but got {len(spacing)}")
     spacing = 1 if spacing is None else spacing
     spaced = isinstance(spacing, (list, tuple))
-    steps = spacing if spaced and len(spacing) == len(axes) else [spacing[0] if spaced else spacing] * len(axes)
+    steps = spacing if spaced else [spacing] * len(axes)
     return [_gradient_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
 
 
@@ -138,6 +142,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if len(input.meta.shape) > 2:
         raise RuntimeError(f"cov: expected input to have two or fewer dimensions but got an input with {len(input.meta.shape)} dimensions")
     x = ops.reshape(input, (1, -1)) if len(input.meta.shape) < 2 else input
+    _check_weights(x, fweights, aweights)
     if not x.meta.dtype.is_floating_point:
         x = ops.true_divide(x, 1)
     weights = fweights if aweights is None else aweights if fweights is None else ops.mul(fweights, aweights)
@@ -155,6 +160,19 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         product = ops.matmul(scaled, ops.t(ops.to_dtype(ops.mul(scaled, weights), x.meta.dtype)))
     result = ops.true_divide(product, freedom)
     return ops.reshape(result, ()) if result.meta.numel == 1 else result
+
+
+def _check_weights(x: Any, fweights: Any, aweights: Any) -> None:
+    for name, weights, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if weights is None:
+            continue
+        meta = weights.meta
+        if len(meta.shape) > 1 or meta.numel != x.meta.shape[1]:
+            raise RuntimeError(f"cov: expected {name} to be a vector of {x.meta.shape[1]}, one for each observation, but got shape {list(meta.shape)}")
+        if meta.dtype.is_floating_point != floating:
+            raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got {meta.dtype}")
+        if meta.numel and ops.amin(weights, ()).item() < 0:
+            raise RuntimeError(f"cov: {name} cannot be negative")
 
 
 def corrcoef(input: Any) -> Any:
@@ -283,6 +301,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
 
 def renorm(input: Any, p: Number, dim: int, maxnorm: Number, *, out: Any = None) -> Any:
     """Slices along ``dim`` whose norm of order ``p`` is larger than ``maxnorm`` scaled down to it."""
+    if len(input.meta.shape) < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {len(input.meta.shape)} dimensions")
     axis = normalize_dim(dim, len(input.meta.shape), "renorm")
     rest = [i for i in builtins.range(len(input.meta.shape)) if i != axis]
     length = ops.vector_norm(input, float(p), rest, True)

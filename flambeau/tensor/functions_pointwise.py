@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.ops.pointwise import STATIC_EXPONENTS
-from flambeau.tensor.arguments import write_out
+from flambeau.tensor.arguments import need_some_tensor, need_tensor, write_out
 from flambeau.tensor.base import TensorBase
 
 Number = bool | int | float
@@ -321,6 +321,7 @@ subtract = sub
 
 def rsub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """other - alpha * input."""
+    need_tensor("rsub", "input", input)
     return ops.sub(other, input, alpha)
 
 
@@ -344,71 +345,95 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
 
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     """input - other * floor(input / other): the sign is that of ``other``."""
+    need_some_tensor("remainder", input, other)
     return ops.remainder(input, other) if out is None else write_out(out, ops.remainder(input, other))
 
 
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     """input - other * trunc(input / other): the sign is that of input."""
+    need_tensor("fmod", "input", input)
     return ops.fmod(input, other) if out is None else write_out(out, ops.fmod(input, other))
 
 
 def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger; NaN if either is NaN."""
+    need_tensor("maximum", "input", input)
+    need_tensor("maximum", "other", other)
     return ops.maximum(input, other) if out is None else write_out(out, ops.maximum(input, other))
 
 
 def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller; NaN if either is NaN."""
+    need_tensor("minimum", "input", input)
+    need_tensor("minimum", "other", other)
     return ops.minimum(input, other) if out is None else write_out(out, ops.minimum(input, other))
 
 
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger; NaN only if both are NaN."""
+    need_tensor("fmax", "input", input)
+    need_tensor("fmax", "other", other)
     return ops.fmax(input, other) if out is None else write_out(out, ops.fmax(input, other))
 
 
 def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller; NaN only if both are NaN."""
+    need_tensor("fmin", "input", input)
+    need_tensor("fmin", "other", other)
     return ops.fmin(input, other) if out is None else write_out(out, ops.fmin(input, other))
 
 
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """|input| with the sign of ``other``."""
+    need_tensor("copysign", "input", input)
     return ops.copysign(input, other) if out is None else write_out(out, ops.copysign(input, other))
 
 
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     """sqrt(input * input + other * other) without overflow between."""
+    need_tensor("hypot", "input", input)
+    need_tensor("hypot", "other", other)
     return ops.hypot(input, other) if out is None else write_out(out, ops.hypot(input, other))
 
 
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """log(exp(input) + exp(other)) without overflow between."""
+    need_tensor("logaddexp", "input", input)
+    need_tensor("logaddexp", "other", other)
     return ops.logaddexp(input, other) if out is None else write_out(out, ops.logaddexp(input, other))
 
 
 def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     """log2(2 ** input + 2 ** other) without overflow between."""
+    need_tensor("logaddexp2", "input", input)
+    need_tensor("logaddexp2", "other", other)
     return ops.logaddexp2(input, other) if out is None else write_out(out, ops.logaddexp2(input, other))
 
 
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(other); 0 where input is 0 and ``other`` is not NaN."""
+    need_some_tensor("xlogy", input, other)
     return ops.xlogy(input, other) if out is None else write_out(out, ops.xlogy(input, other))
 
 
 def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * 2 ** other."""
+    need_tensor("ldexp", "input", input)
+    need_tensor("ldexp", "other", other)
     return ops.ldexp(input, other) if out is None else write_out(out, ops.ldexp(input, other))
 
 
 def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     """The next number after input toward ``other``."""
+    need_tensor("nextafter", "input", input)
+    need_tensor("nextafter", "other", other)
     return ops.nextafter(input, other) if out is None else write_out(out, ops.nextafter(input, other))
 
 
 def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
     """The angle of the point (other, input), in radians."""
+    need_tensor("atan2", "input", input)
+    need_tensor("atan2", "other", other)
     return ops.atan2(input, other) if out is None else write_out(out, ops.atan2(input, other))
 
 
@@ -431,6 +456,7 @@ def power(x: Any, exponent: Any) -> tuple[Any, tuple[Any, Any]]:
             return ops.pow_static, (x, exponent)
         if isinstance(exponent, int) and exponent < 0 and not x.meta.dtype.is_floating_point:
             raise RuntimeError("pow: integers to negative integer powers are not allowed; convert with .float()")
+    need_some_tensor("pow", x, exponent)
     return ops.pow, (x, exponent)
 
 
@@ -443,11 +469,14 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """input ** exponent in float64."""
+    need_some_tensor("float_power", input, exponent)
     return ops.float_power(input, exponent) if out is None else write_out(out, ops.float_power(input, exponent))
 
 
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     """0 below zero, 1 above, ``values`` at zero."""
+    need_tensor("heaviside", "input", input)
+    need_tensor("heaviside", "values", values)
     return ops.heaviside(input, values) if out is None else write_out(out, ops.heaviside(input, values))
 
 
@@ -455,11 +484,13 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
 
 def eq(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input == other."""
+    need_tensor("eq", "input", input)
     return ops.eq(input, other) if out is None else write_out(out, ops.eq(input, other))
 
 
 def ne(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input != other."""
+    need_tensor("ne", "input", input)
     return ops.ne(input, other) if out is None else write_out(out, ops.ne(input, other))
 
 
@@ -468,6 +499,7 @@ not_equal = ne
 
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input < other."""
+    need_tensor("lt", "input", input)
     return ops.lt(input, other) if out is None else write_out(out, ops.lt(input, other))
 
 
@@ -476,6 +508,7 @@ less = lt
 
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input <= other."""
+    need_tensor("le", "input", input)
     return ops.le(input, other) if out is None else write_out(out, ops.le(input, other))
 
 
@@ -484,6 +517,7 @@ less_equal = le
 
 def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input > other."""
+    need_tensor("gt", "input", input)
     return ops.gt(input, other) if out is None else write_out(out, ops.gt(input, other))
 
 
@@ -492,6 +526,7 @@ greater = gt
 
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input >= other."""
+    need_tensor("ge", "input", input)
     return ops.ge(input, other) if out is None else write_out(out, ops.ge(input, other))
 
 
@@ -500,6 +535,8 @@ greater_equal = ge
 
 def isclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Whether |input - other| <= atol + rtol * |other|; NaN equals NaN if ``equal_nan``."""
+    need_tensor("isclose", "input", input)
+    need_tensor("isclose", "other", other)
     return ops.isclose(input, other, rtol, atol, equal_nan)
 
 
@@ -507,41 +544,52 @@ def isclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equa
 
 def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether both differ from zero."""
+    need_tensor("logical_and", "input", input)
+    need_tensor("logical_and", "other", other)
     return ops.logical_and(input, other) if out is None else write_out(out, ops.logical_and(input, other))
 
 
 def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether either differs from zero."""
+    need_tensor("logical_or", "input", input)
+    need_tensor("logical_or", "other", other)
     return ops.logical_or(input, other) if out is None else write_out(out, ops.logical_or(input, other))
 
 
 def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether exactly one differs from zero."""
+    need_tensor("logical_xor", "input", input)
+    need_tensor("logical_xor", "other", other)
     return ops.logical_xor(input, other) if out is None else write_out(out, ops.logical_xor(input, other))
 
 
 def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in both; logical and of bools."""
+    need_some_tensor("bitwise_and", input, other)
     return ops.bitwise_and(input, other) if out is None else write_out(out, ops.bitwise_and(input, other))
 
 
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in either; logical or of bools."""
+    need_some_tensor("bitwise_or", input, other)
     return ops.bitwise_or(input, other) if out is None else write_out(out, ops.bitwise_or(input, other))
 
 
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in exactly one; logical exclusive or of bools."""
+    need_some_tensor("bitwise_xor", input, other)
     return ops.bitwise_xor(input, other) if out is None else write_out(out, ops.bitwise_xor(input, other))
 
 
 def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * 2 ** other, overflow dropped; 0 where ``other`` is negative or the width of the type or more."""
+    need_some_tensor("bitwise_left_shift", input, other)
     return ops.bitwise_left_shift(input, other) if out is None else write_out(out, ops.bitwise_left_shift(input, other))
 
 
 def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """input // 2 ** other, keeping the sign; shifts that are negative or too long leave only the sign."""
+    need_some_tensor("bitwise_right_shift", input, other)
     return ops.bitwise_right_shift(input, other) if out is None else write_out(out, ops.bitwise_right_shift(input, other))
 
 
@@ -572,11 +620,13 @@ clip = clamp
 
 def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     """input, at least ``min``."""
+    need_tensor("clamp_min", "input", input)
     return ops.clamp(input, min, None) if out is None else write_out(out, ops.clamp(input, min, None))
 
 
 def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     """input, at most ``max``."""
+    need_tensor("clamp_max", "input", input)
     return ops.clamp(input, None, max) if out is None else write_out(out, ops.clamp(input, None, max))
 
 

@@ -16,6 +16,7 @@ from flambeau.runtime.generator import default_generator as default_state
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import empty_like, finished, tensor
+from flambeau.tensor.grad_mode import no_grad
 from flambeau.tensor.tensor import empty_tensor
 
 # The widest range that one 32-bit word of the stream decides about.
@@ -136,8 +137,21 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None, out:
     return result if out is None else write_out(out, result)
 
 
+def _check_weights(weights: Any) -> None:
+    """RuntimeError unless weights are finite, none negative, and some positive in each row."""
+    if not weights.meta.dtype.is_floating_point or not weights.meta.numel:
+        return
+    with no_grad():
+        lowest, total = ops.amin(weights, ()).item(), ops.sum(weights, -1)
+        if not lowest >= 0 or not ops.all(ops.isfinite(total)).item():
+            raise RuntimeError("multinomial: probability tensor contains either `inf`, `nan` or element < 0")
+        if not ops.all(ops.gt(total, 0)).item():
+            raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0)")
+
+
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
     """Indices drawn by the weights in the last dimension."""
+    _check_weights(input)
     result = drawn(generator, ops.multinomial, input, num_samples, replacement)
     return result if out is None else write_out(out, result)
 

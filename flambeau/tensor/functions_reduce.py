@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
-from flambeau.tensor.arguments import numpy_names, write_out
+from flambeau.tensor.arguments import need_tensor, numpy_names, write_out
 from flambeau.tensor.base import TensorBase
 
 Dims = int | Sequence[int] | None
@@ -126,7 +126,8 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return result if out is None else write_out(out, result)
 
 
-def _extreme(along: Callable[..., Any], between: Callable[..., Any], input: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _extreme(along: Any, between: Any, input: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    need_tensor(along.name, "input", input)
     out = named.pop("out", None)
     other = named.pop("other", args[0] if args and isinstance(args[0], TensorBase) else None)
     if other is not None:

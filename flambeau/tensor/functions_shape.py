@@ -139,6 +139,10 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` slices along ``dim`` from ``start`` on."""
+    if not input.meta.shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, TensorBase) and (start.meta.shape or not start.meta.dtype.is_integer):
+        raise RuntimeError(f"narrow: start must be an 0-dim integral Tensor, got {start.meta.dtype} {list(start.meta.shape)}")
     return ops.narrow(input, dim, start, length)
 
 
@@ -255,7 +259,8 @@ def _tensors(operator: str, tensors: Any) -> Sequence[Any]:
         raise TypeError(f"{operator}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     many = list(tensors)
     if not many:
-        raise ValueError(f"{operator}: expected a non-empty list of Tensors")
+        kind = ValueError if operator == "cat" else RuntimeError
+        raise kind(f"{operator}: expected a non-empty list of Tensors")
     for position, x in enumerate(many):
         if not isinstance(x, TensorBase):
             raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(x).__name__}")
@@ -352,6 +357,8 @@ def flipud(input: Any) -> Any:
 
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     """Elements moved by ``shifts`` along ``dims``, those pushed out coming in again."""
+    if shifts == [] or shifts == ():
+        raise RuntimeError("roll: `shifts` required")
     return ops.roll(input, _as_tuple(shifts), _as_tuple(() if dims is None else dims))
 
 
@@ -361,6 +368,8 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turned by k quarters in the plane of two dimensions."""
+    if len(dims) != 2 or len(input.meta.shape) < 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2 of at least 2, but got dims {list(dims)} of {len(input.meta.shape)}")
     return ops.rot90(input, k, tuple(dims))
 
 

@@ -95,10 +95,14 @@ class MathMethods(TensorBase):
     # -- random numbers ---------------------------------------------------------------------------------
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Self:
         """Fill with numbers whose logarithm is normal."""
+        if std <= 0:
+            raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
         return self.normal_(mean, std, generator=generator).exp_()  # type: ignore[attr-defined]
 
     def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Self:
         """Fill with numbers of a Cauchy distribution."""
+        if sigma <= 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
         drawn = ops.tan(ops.mul(ops.sub(rand_like(self, generator=generator), 0.5), math.pi))
         return dispatch.call_into(ops.assign, self, (self, ops.add(ops.mul(drawn, sigma), median)), {})
 
