@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,15 +14,18 @@ from flambeau.capture.guards import AmbientGuard, ModuleGuard, OutsideGuard
 from flambeau.capture.recorder import Recorder, StorageState
 from flambeau.capture.report import Explanation
 from flambeau.capture.segment import Segment, close_segment, fill_pending, needs_history
-from flambeau.capture.watch import PACKAGE, Watch
+from flambeau.capture.watch import Watch
 from flambeau.core import events
 from flambeau.core.context import context
 from flambeau.core.events import counters
+from flambeau.core.source_lines import user_line
 from flambeau.tensor import dispatch
+from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 
 RECOMPILE_LIMIT = 8
+MISSED: Any = object()
 
 
 class CannotTrace(Exception):
@@ -84,6 +85,50 @@ class Artifact:
     checks: list[tuple[Callable[[], Any], Any]]
     storages: int
     runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.call = self._quick_call()
+
+    def _quick_call(self) -> Callable[[tuple[Any, ...]], Any] | None:
+        """For functions of tensors alone, without effects, that give new tensors: all checks and the run in one short function.
+
+        It gives ``MISSED`` when something is not as expected; `failed` then says what.
+        """
+        flat = pytree.flat_arguments(self.description)
+        whole = all(
+            o.kind == "storage" and o.index == i and o.offset == 0 and o.meta is self.segment.states[i].meta and not o.released
+            for i, o in enumerate(self.outputs)
+        )
+        if flat is None or not whole or self.gradients or self.gradient_guards or self.checks or self.segment.numbers:
+            return None
+        expected = [(meta, grad) for meta, grad in self.metas]
+        origins, held = self.origins, [o.tensor for o in self.origins]
+        direct = [o.kind == "argument" and o.index == i for i, o in enumerate(origins)] == [True] * len(flat)
+        plan, result, guards, storages, inputs = self.segment.plan, self.result, self.guards, self.storages, self.segment.inputs
+        metas, single, count = [t.meta for t in inputs], isinstance(result, pytree.Leaf), len(flat)
+
+        def call(arguments: tuple[Any, ...]) -> Any:
+            if len(arguments) != count:
+                return MISSED
+            for tensor, (meta, grad) in zip(arguments, expected, strict=True):
+                if not isinstance(tensor, TensorBase) or tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
+                    return MISSED
+            tensors: Any = arguments
+            if not direct:
+                tensors = [arguments[o.index] if o.kind == "argument" else t for o, t in zip(origins, held, strict=True)]
+                for tensor, meta in zip(tensors, metas, strict=True):
+                    if tensor.meta is not meta:
+                        return MISSED
+            if len({id(t.memory) for t in tensors}) != storages:
+                return MISSED
+            for guard in guards:
+                if guard.failed() is not None:
+                    return MISSED
+            made = dispatch.execute(plan, tensors, ())
+            self.runs += 1
+            return made[0] if single else pytree.put_together(result, made)
+
+        return None if any(o.kind == "gradient" for o in origins) else call
 
     def failed(self, description: Any, arguments: list[Any]) -> str | None:
         """The guard that does not hold for this call, or None."""
@@ -165,6 +210,7 @@ class CompiledFunction:
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
         self._torchdynamo_orig_callable = self.function
+        self._quick: Callable[[tuple[Any, ...]], Any] | None = None
         self.name = getattr(self.function, "__qualname__", type(self.function).__name__)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -173,12 +219,18 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if context.capture is not None or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
+        if self._quick is not None and not kwargs:
+            found = self._quick(args)
+            if found is not MISSED:
+                counters["compiled_calls"] += 1
+                return found
         tensors: list[Any] = []
         description = pytree.take_apart((args, kwargs), tensors)
         reasons: list[str] = []
         for artifact in self.artifacts:
             reason = artifact.failed(description, tensors)
             if reason is None:
+                self._quick = artifact.call
                 return artifact.run(tensors)
             reasons.append(reason)
         if reasons:
@@ -253,7 +305,7 @@ class _Tracing:
 
     def _value_needed(self) -> None:
         """A value is asked for in the middle: run what there is, go on eagerly."""
-        self.broken = f"it needs the value of a tensor while it runs ({_user_line()})"
+        self.broken = f"it needs the value of a tensor while it runs ({user_line()})"
         context.capture = None
         self._run_segment(self.recorder)
 
@@ -323,11 +375,3 @@ class _Tracing:
             if tensor.view_of is not None and tensor.view_of.base is known and tensor.view_of.steps:
                 return Output("view", i, view_of=tensor.view_of)
         raise CannotTrace("it returns a tensor that it neither computes nor was given")
-
-
-def _user_line() -> str:
-    for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith(PACKAGE):
-            return f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return "unknown line"
-

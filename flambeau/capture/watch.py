@@ -20,9 +20,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from flambeau.core.source_lines import PACKAGE
 from flambeau.tensor.base import TensorBase
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 LIBRARIES = tuple(os.path.dirname(os.path.abspath(str(m.__file__))) + os.sep for m in (dis, np, ml_dtypes))
 
