@@ -117,7 +117,8 @@ def adam_step(
     step = p.add(step, p.number(1, step))
     count, rate = _exact(step), _exact(lr)
     rate_now = p.neg(p.div(rate, _one_minus(p.pow_(_exact(beta1), count))))
-    root_correction = p.sqrt(_one_minus(p.pow_(_exact(beta2), count)))
+    # Its reciprocal: one division less for each element.
+    correction = p.rsqrt(_one_minus(p.pow_(_exact(beta2), count)))
     shrink = _one_minus(p.mul(rate, _exact(weight_decay))) if decoupled and _given(weight_decay) else None
     lists: tuple[Nodes, Nodes, Nodes, Nodes] = ([], [], [], [])
     for i, stored in enumerate(params):
@@ -130,7 +131,7 @@ def adam_step(
         if amsgrad and max_exp_avg_sqs is not None:
             spread = p.maximum(matched(max_exp_avg_sqs[i], param), square)
             lists[3].append(_narrow(spread, max_exp_avg_sqs[i]))
-        scale = p.add(p.div(p.sqrt(spread), matched(root_correction, param)), matched(_exact(eps), param))
+        scale = p.add(p.mul(p.sqrt(spread), matched(correction, param)), matched(_exact(eps), param))
         param = p.add(param, p.div(p.mul(matched(rate_now, param), average), scale))
         lists[0].append(_narrow(param, stored))
         lists[1].append(_narrow(average, exp_avgs[i]))

@@ -14,7 +14,7 @@ from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store, goes_past_caches, store_past_caches
 from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
 from flambeau.core.symbolic import Dim, axis, is_nonnegative, product, substitute
-from flambeau.ir.kernel import KernelAxis, Store
+from flambeau.ir.kernel import LOAD, KernelAxis, Store
 from flambeau.ir.node import Node
 
 Carried = list[Value]
@@ -27,6 +27,8 @@ STRETCH = 256
 MOST_COPIES = 4
 # Bytes of the longest row that is asked for ahead of its turn.
 LONGEST_PREFETCH = 1 << 18
+# How many bytes ahead of its loads a pointwise kernel asks for more.
+AHEAD = 2048
 
 
 class LoopEmitter:
@@ -208,6 +210,8 @@ class LoopEmitter:
         copies = self.copies if self.in_lanes else (0,)
         for copy in copies:
             self.x.evaluate(order, copy)
+            if self.plan.streaming and self.in_lanes and not self.plan.phases:
+                self.prefetch_further(order, copy)
         for store in stores:
             if self.plan.streaming and self.in_lanes and goes_past_caches(self.x, store, copies):
                 store_past_caches(self.x, store, copies)
@@ -347,6 +351,15 @@ class LoopEmitter:
 
         depth = x.indexing.depth(further, 0)
         x.memory.prefetch(e.offset(pointer, self.nest.keep(("distance", further, count), depth, distance), kind))
+
+    def prefetch_further(self, order: Sequence[Node], copy: int) -> None:
+        """Ask for what the loads of a pointwise kernel will read a little later."""
+        x = self.x
+        for node in order:
+            if node.op is LOAD and x.varies(node) and x.steps.is_contiguous(node.attributes["index"]):
+                kind = memory_kind(node.dtype)
+                pointer = x.memory.address(node.attributes["buffer"], node.attributes["index"], kind, copy)
+                x.memory.prefetch(self.e.offset(pointer, AHEAD // node.dtype.itemsize, kind))
 
     def scratch(self, node: Node, phase: Phase, copy: int) -> Value:
         """Where a kept value lies for the current point of the inner loops."""
