@@ -108,12 +108,12 @@ class Artifact:
         metas, single, count = [t.meta for t in inputs], isinstance(result, pytree.Leaf), len(flat)
 
         def call(arguments: tuple[Any, ...]) -> Any:
-            if len(arguments) != count:
+            if len(arguments) != count or context.__dict__.get("capture") is not None:
                 return MISSED
             for tensor, (meta, grad) in zip(arguments, expected, strict=True):
                 if not isinstance(tensor, TensorBase) or tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
                     return MISSED
-            tensors: Any = arguments
+            tensors = list(arguments)
             if not direct:
                 tensors = [arguments[o.index] if o.kind == "argument" else t for o, t in zip(origins, held, strict=True)]
                 for tensor, meta in zip(tensors, metas, strict=True):
@@ -124,8 +124,9 @@ class Artifact:
             for guard in guards:
                 if guard.failed() is not None:
                     return MISSED
-            made = dispatch.execute(plan, tensors, ())
+            made = dispatch.execute(plan, tensors, [])
             self.runs += 1
+            counters["compiled_calls"] += 1
             return made[0] if single else pytree.put_together(result, made)
 
         return None if any(o.kind == "gradient" for o in origins) else call
@@ -217,13 +218,12 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if context.capture is not None or self.disabled or self.eager_reason is not None:
-            return self.function(*args, **kwargs)
         if self._quick is not None and not kwargs:
             found = self._quick(args)
             if found is not MISSED:
-                counters["compiled_calls"] += 1
                 return found
+        if context.capture is not None or self.disabled or self.eager_reason is not None:
+            return self.function(*args, **kwargs)
         tensors: list[Any] = []
         description = pytree.take_apart((args, kwargs), tensors)
         reasons: list[str] = []

@@ -170,7 +170,8 @@ class AmbientGuard:
 
     @staticmethod
     def _take() -> tuple[Any, ...]:
-        return context.grad_enabled, context.inference, default_float()
+        modes = context.__dict__  # one look at the thread's own record; what is not in it has its default
+        return modes.get("grad_enabled", True), modes.get("inference", False), default_float()
 
     def describe(self) -> list[str]:
         """Readable lines of what is checked."""

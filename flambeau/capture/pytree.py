@@ -85,3 +85,11 @@ def is_static(description: Any) -> bool:
     if isinstance(parts, tuple) and kind not in CONSTANTS:
         return all(is_static(v) for v in parts)
     return True
+
+
+def flat_arguments(description: Any) -> list[int] | None:
+    """The tensors of a described ``(args, kwargs)`` when these are distinct tensors in their places and nothing else."""
+    _, ((_, args), (_, kwargs)) = description
+    if kwargs or args != tuple(Leaf(i) for i in range(len(args))):
+        return None
+    return list(range(len(args)))
