@@ -26,6 +26,8 @@ from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 
 RECOMPILE_LIMIT = 8
 MISSED: Any = object()
+_replays = [0]  # calls that replayed a program
+counters.watch("compiled_calls", lambda: _replays[0])
 
 
 class CannotTrace(Exception):
@@ -126,7 +128,7 @@ class Artifact:
                     return MISSED
             made = dispatch.execute(plan, tensors, [])
             self.runs += 1
-            counters["compiled_calls"] += 1
+            _replays[0] += 1
             return made[0] if single else pytree.put_together(result, made)
 
         return None if any(o.kind == "gradient" for o in origins) else call
@@ -163,7 +165,7 @@ class Artifact:
     def run(self, arguments: list[Any]) -> Any:
         """Replay."""
         self.runs += 1
-        counters["compiled_calls"] += 1
+        _replays[0] += 1
         tensors = [o.find(arguments) for o in self.origins]
         made = self.segment.run(tensors, [read() for read in self.segment.numbers])
         values = [self._output(o, made, tensors) for o in self.outputs]
