@@ -27,14 +27,17 @@ class StridedOperand:
 
 
 def strided_operand(node: Node, layouts: Mapping[Node, Strides]) -> StridedOperand | None:
-    """The node as a strided view of a buffer; None when it needs more than strides (padding, joins, splits)."""
+    """The node as a strided view of a buffer; None when it needs more than strides (padding, joins, splits).
+
+    ``layouts`` gives the strides of what lies in memory otherwise than row-major.
+    """
     names = [f"k{i}" for i in range(len(node.shape))]
     coordinates = tuple(
         0 if is_constant(n, 1) else axis(name, n) for name, n in zip(names, node.shape, strict=True)
     )
     at = coordinates
     leaf = node
-    while leaf.op is not INPUT and leaf.op.family == "view":
+    while leaf not in layouts and leaf.op is not INPUT and leaf.op.family == "view":
         reads = reads_of(leaf, at)
         if len(reads) != 1 or reads[0].conditions:
             return None
@@ -115,12 +118,26 @@ class MatmulOperands:
 
 def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
     """A product's factors, copied as far as the template cannot read them."""
-    ready = tuple(p.copy(f) if strided_operand(f, layouts) is None else f for f in factors)
+    ready = tuple(_copied(f, layouts) if strided_operand(f, layouts) is None else f for f in factors)
     for copied in ((), (1,), (0,)):
         chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
         if _batches(chosen, layouts) is not None:
             return chosen
     return tuple(p.copy(f) for f in factors)
+
+
+def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
+    """The node over a copy of the deepest view from which on it needs only strides, so that others may share the copy."""
+    chain = [node]
+    while chain[-1].op is not INPUT and chain[-1].op.name in ("permute", "reshape", "expand"):
+        chain.append(chain[-1].sources[0])
+    for at in range(len(chain) - 1, 0, -1):
+        if strided_operand(node, {**layouts, chain[at]: contiguous_strides(chain[at].shape)}) is not None:
+            copy: Node = p.copy(chain[at])
+            for view in reversed(chain[:at]):
+                copy = Node(view.op, (copy,), **view.attributes)
+            return copy
+    return p.copy(node)
 
 
 def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
