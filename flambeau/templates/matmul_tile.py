@@ -133,10 +133,6 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     lanes, vectors = shape.lanes, shape.vectors
     whole = height == shape.heights[0]
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
-    for row in row_of:
-        target = e.offset(out, e.mul(row, out_row), kind)
-        for v in range(vectors):
-            e.prefetch(e.offset(target, v * lanes, kind), write=True)
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
     b_ahead = e.mul(b_depth, number(PREFETCH_STEPS))
     zeros = [e.const(0.0, kind, lanes)] * (height * vectors)

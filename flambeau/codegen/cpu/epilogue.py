@@ -107,7 +107,7 @@ class _Epilogue:
     def _ask(self, lines: dict[tuple[int, Dim], str]) -> None:
         written = {s.buffer for s in self.kernel.stores}
         for (buffer, index), kind in lines.items():
-            self.e.prefetch(self.x.memory.address(buffer, index, kind), write=buffer in written)
+            self.e.prefetch(self.x.memory.address(buffer, index, kind), level=2 if buffer in written else 1)
 
     def _compute(self) -> None:
         """One vector of the result."""
