@@ -25,8 +25,8 @@ __all__ = ["emit_block", "emit_entry"]
 
 # Lines this far apart need a page each, more than the first-level translation buffer holds: reading them often is slow.
 PAGE_BYTES, SET_BYTES = 4096, 192
-# The tallest tile asks for one line of the next panel of A at each step of K: by rows, those of this many rows in turn.
-ROWS_AHEAD = 16
+# The tallest tile asks for lines ahead at each step of K, along rows for so many rows in turn.
+LINES_AHEAD = 16
 _NULL = Value("null", "ptr")
 
 
@@ -173,7 +173,7 @@ class _Block:
 
         def sliver(start: Value) -> None:
             b, b_depth = self._sliver_of_b(start, b_source)
-            far = self._far_lines(start, row, b_source, panel_ahead)
+            far = self._far_lines(start, row, last, b_source, panel_ahead)
             self._tile(tile, [a, a_row, a_depth, b, b_depth, depth], (row, start), rows, first, last, far)
 
         repeat(e, number(0), self.columns, shape.columns, sliver, "sliver")
@@ -188,17 +188,24 @@ class _Block:
         b = e.select(in_place, e.offset(b_source, start, self.kind), packed)
         return b, e.select(in_place, self.size["b_row"], number(shape.columns))
 
-    def _far_lines(self, start: Value, row: Value, b_source: Value, panel_ahead: tuple[Value, Value]) -> tuple[Value, Value, Value]:
-        """What a tile asks for beforehand: the last of a panel the next panel of A, those of the first panel the next sliver of B."""
+    def _far_lines(
+        self, start: Value, row: Value, last: Value, b_source: Value, panel_ahead: tuple[Value, Value]
+    ) -> tuple[Value, Value, Value]:
+        """What a tile asks for beforehand: the last of a panel the next panel of A, the others the next sliver of B or C."""
         e, shape, size = self.e, self.shape, self.size
-        mask = number(ROWS_AHEAD - 1 if self.a.layout == "row" else -1)
-        if self.b.layout != "row" or self.b.must_pack:
-            return *panel_ahead, mask
         following = e.add(start, number(shape.columns))
-        reads_b = e.binary("and", e.compare("slt", following, self.columns), e.compare("eq", row, number(0)))
-        far = e.select(reads_b, e.offset(b_source, following, self.kind), panel_ahead[0])
-        far_row = e.select(reads_b, e.mul(size["b_row"], number(shape.itemsize)), panel_ahead[1])
-        return far, far_row, e.select(reads_b, number(-1), mask)
+        inside = e.compare("slt", following, self.columns)
+        reads = e.binary("and", inside, e.compare("eq", row, number(0)))
+        in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), following), self.kind)
+        c_row = e.mul(size["c_row"], number(shape.itemsize))
+        writes = e.binary("and", inside, e.binary("and", last, e.binary("xor", self.fused, e.const(True, "i1"))))
+        far, far_row = e.select(writes, in_c, panel_ahead[0]), e.select(writes, c_row, panel_ahead[1])
+        lines = number(LINES_AHEAD - 1)
+        mask = lines if self.a.layout == "row" else e.select(writes, lines, number(-1))
+        if self.b.layout != "row" or self.b.must_pack:
+            return far, far_row, mask
+        in_b, b_row = e.offset(b_source, following, self.kind), e.mul(size["b_row"], number(shape.itemsize))
+        return e.select(reads, in_b, far), e.select(reads, b_row, far_row), e.select(reads, number(-1), mask)
 
     def _tile(
         self, tile: Value, operands: list[Value], place: tuple[Value, Value], rows: Value, first: Value, last: Value,

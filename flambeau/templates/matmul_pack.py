@@ -123,6 +123,10 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> No
 
         def group(first: Value) -> None:
             # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
+            # The next sliver: a quarter of its columns in each of the steps that a line lasts.
+            quarter = e.add(e.add(first, number(width)), e.binary("and", k, number(3 * square)))
+            for i in range(square):
+                packer.prefetch(k, e.add(quarter, number(i)))
             chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
             pieces = [packer.load(k, column, mask) for column in chosen]
             rows = [joined(e, pieces[i::square]) for i in range(square)]
