@@ -6,6 +6,7 @@ from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
 from flambeau.templates.matmul_plan import GRAIN_BITS, panel_bytes, tile_bytes
 from flambeau.templates.matmul_tile import (
+    LINE_BYTES,
     SLOTS,
     STORE,
     TileShape,
@@ -169,7 +170,7 @@ class _Block:
         else:
             a_row, a_depth = number(1), e.select(self.packs_a, number(shape.panel), size["a_column"])
         following = e.offset(source, e.mul(size["a_row"], number(heights[0])), element)
-        panel_ahead = following, e.mul(size["a_row" if self.a.layout == "row" else "a_column"], number(self.a.element.itemsize))
+        panel_ahead = following, *self._steps_ahead(depth)
 
         def sliver(start: Value) -> None:
             b, b_depth = self._sliver_of_b(start, b_source)
@@ -188,8 +189,18 @@ class _Block:
         b = e.select(in_place, e.offset(b_source, start, self.kind), packed)
         return b, e.select(in_place, self.size["b_row"], number(shape.columns))
 
+    def _steps_ahead(self, depth: Value) -> tuple[Value, Value]:
+        """How tiles ask for a panel of A: bytes from line to line, and the mask of the step that counts them."""
+        e, size = self.e, self.size
+        if self.a.layout != "row":
+            return e.mul(size["a_column"], number(self.a.element.itemsize)), number(-1)
+        # Dense rows are best asked for in the order of memory, which the hardware foresees.
+        dense = e.compare("eq", size["a_row"], depth)
+        row = e.mul(size["a_row"], number(self.a.element.itemsize))
+        return e.select(dense, number(2 * LINE_BYTES), row), e.select(dense, number(-1), number(LINES_AHEAD - 1))
+
     def _far_lines(
-        self, start: Value, row: Value, last: Value, b_source: Value, panel_ahead: tuple[Value, Value]
+        self, start: Value, row: Value, last: Value, b_source: Value, panel_ahead: tuple[Value, Value, Value]
     ) -> tuple[Value, Value, Value]:
         """What a tile asks for beforehand: the last of a panel the next panel of A, the others the next sliver of B or C."""
         e, shape, size = self.e, self.shape, self.size
@@ -199,13 +210,11 @@ class _Block:
         in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), following), self.kind)
         c_row = e.mul(size["c_row"], number(shape.itemsize))
         writes = e.binary("and", inside, e.binary("and", last, e.binary("xor", self.fused, e.const(True, "i1"))))
-        far, far_row = e.select(writes, in_c, panel_ahead[0]), e.select(writes, c_row, panel_ahead[1])
-        lines = number(LINES_AHEAD - 1)
-        mask = lines if self.a.layout == "row" else e.select(writes, lines, number(-1))
+        far, far_row, mask = choose(e, writes, (in_c, c_row, number(LINES_AHEAD - 1)), panel_ahead)
         if self.b.layout != "row" or self.b.must_pack:
             return far, far_row, mask
         in_b, b_row = e.offset(b_source, following, self.kind), e.mul(size["b_row"], number(shape.itemsize))
-        return e.select(reads, in_b, far), e.select(reads, b_row, far_row), e.select(reads, number(-1), mask)
+        return choose(e, reads, (in_b, b_row, number(-1)), (far, far_row, mask))
 
     def _tile(
         self, tile: Value, operands: list[Value], place: tuple[Value, Value], rows: Value, first: Value, last: Value,
@@ -229,6 +238,11 @@ class _Block:
         out_row = e.select(finishes, number(shape.columns), e.select(last, size["c_row"], self.sums_row))
         call_function(e, tile.text, *operands, added, self.sums_row, out, out_row, rows, *far)
         when(e, finishes, lambda: call_function(e, self.finish.text, self.tile, number(shape.columns), *finished))
+
+
+def choose(e: Emitter, condition: Value, yes: tuple[Value, Value, Value], no: tuple[Value, Value, Value]) -> tuple[Value, Value, Value]:
+    a, b, c = (e.select(condition, x, y) for x, y in zip(yes, no, strict=True))
+    return a, b, c
 
 
 def _function(height: int) -> Value:
