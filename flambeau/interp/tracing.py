@@ -18,11 +18,21 @@ from flambeau.prims.pointwise import cast
 NUMBER_TYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TensorSlot:
-    """Stands for tensor ``index`` in a template of arguments."""
+    """Stands for tensor ``index`` in a template of arguments; `tensor_slots` gives the one for an index."""
 
     index: int
+
+
+_tensor_slots: list[TensorSlot] = []
+
+
+def tensor_slots(start: int, stop: int) -> tuple[TensorSlot, ...]:
+    """The slots from ``start`` to ``stop``: the same objects every time, so that templates of long lists are hashed and compared fast."""
+    while stop > len(_tensor_slots):
+        _tensor_slots.append(TensorSlot(len(_tensor_slots)))
+    return tuple(_tensor_slots[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +201,10 @@ def restructure(structure: Any, values: Sequence[Any]) -> Any:
     """Put values in place of the positions of a structure."""
     if structure is None:
         return None
-    if structure is None:
-        return None
     if isinstance(structure, int):
         return values[structure]
+    if type(structure) is list and all(type(s) is int for s in structure):
+        return [values[s] for s in structure]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
         return type(structure)(*(restructure(s, values) for s in structure))
     return type(structure)(restructure(s, values) for s in structure)

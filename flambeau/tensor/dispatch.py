@@ -15,7 +15,7 @@ from flambeau.core.events import counters
 from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_function, programs, run_plan
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
-from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure
+from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
@@ -71,7 +71,7 @@ def _argument(call: Call, name: str, role: str, value: Any) -> Any:
     if role == "value":
         return _value(call, name, value)
     if role == "values":
-        return None if value is None else tuple(_value(call, name, v) for v in value)
+        return None if value is None else _values(call, name, value)
     if role == "size":
         return _size(call, value)
     if role == "sizes":
@@ -86,7 +86,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
         position = call.positions.setdefault(id(value), len(call.tensors))
         if position == len(call.tensors):
             call.tensors.append(value)
-        return TensorSlot(position)
+        return tensor_slots(position, position + 1)[0]
     if value is None:
         return None
     if isinstance(value, (np.number, np.bool_)):
@@ -100,6 +100,18 @@ def _value(call: Call, name: str, value: Any) -> Any:
         return value
     call.numbers.append(value)
     return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
+
+
+def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """As `_value` for each; optimizers bring hundreds."""
+    tensors, positions = call.tensors, call.positions
+    first = len(tensors)
+    new = dict(zip(map(id, values), range(first, first + len(values)), strict=True))
+    if len(new) == len(values) and positions.keys().isdisjoint(new) and all([isinstance(v, TensorBase) for v in values]):
+        positions.update(new)
+        tensors.extend(values)
+        return tensor_slots(first, len(tensors))
+    return tuple([_value(call, name, v) for v in values])
 
 
 def _size(call: Call, value: Any) -> Any:
@@ -320,6 +332,8 @@ def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], resul
 
 
 def _forbid_overwriting(operator: Operator, plan: CallPlan, call: Call) -> None:
+    if not context.grad_enabled:
+        return
     for target in plan.run.into:
         if target is not None:
             check_in_place(operator.name, call.tensors[target])
