@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from operator import index as operator_index
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import dispatch, dlpack
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.numbers import write_number
 from flambeau.tensor.tensor import empty_tensor, tensor_over
 
 Sizes = Sequence[int]
@@ -30,9 +32,12 @@ def finished(
     pin_memory: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """``tensor`` with what a creation function was asked for besides; errors for what there is not."""
-    usable_device(device)
-    check_layout(operator, layout)
-    check_memory_format(operator, memory_format)
+    if device is not None:
+        usable_device(device)
+    if layout is not strided:
+        check_layout(operator, layout)
+    if memory_format is not None:
+        check_memory_format(operator, memory_format)
     if pin_memory:
         raise NotImplementedError(f"{operator}: pin_memory=True is not supported; there is no accelerator to pin memory for")
     if out is not None:
@@ -41,8 +46,10 @@ def finished(
 
 
 def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
-    shape = tuple(int(n) for n in given_sizes(size))
-    if any(n < 0 for n in shape):
+    shape = given_sizes(size)
+    if not all([type(n) is int for n in shape]):
+        shape = tuple(map(operator_index, shape))
+    if shape and min(shape) < 0:
         raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 
@@ -97,6 +104,14 @@ def _nested_array(data: Any) -> Any:
         raise RuntimeError(f"tensor: Overflow when unpacking long: {error}") from None
 
 
+_PLAIN_NUMBERS = (float, int, bool)
+_WRITTEN = (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.bool_)
+
+
+def _fits(value: Any) -> bool:
+    return type(value) is not int or -(1 << 63) <= value < 1 << 63
+
+
 def tensor(
     data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Any:
@@ -117,6 +132,13 @@ def tensor(
         )  # fmt: skip
         source: Any = data
         out = source.detach().to(dtype, copy=True)
+    elif type(data) in _PLAIN_NUMBERS and (dtype is None or dtype is number_type(data)) and _fits(data):
+        kind = number_type(data)
+        if kind in _WRITTEN:
+            out = empty_tensor((), kind)
+            write_number(out.address, kind, data)
+        else:
+            out = ops.full((), data, kind)
     else:
         array, kind = _array_of(data, dtype)
         with outside_capture():

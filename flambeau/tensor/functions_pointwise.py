@@ -308,12 +308,14 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
 
 def add(input: Any, other: Any, *, alpha: Number = 1, out: Any = None) -> Any:
     """input + alpha * other."""
-    return ops.add(input, other, alpha) if out is None else write_out(out, ops.add(input, other, alpha))
+    result = ops.add(input, other) if type(alpha) is int and alpha == 1 else ops.add(input, other, alpha=alpha)
+    return result if out is None else write_out(out, result)
 
 
 def sub(input: Any, other: Any, *, alpha: Number = 1, out: Any = None) -> Any:
     """input - alpha * other."""
-    return ops.sub(input, other, alpha) if out is None else write_out(out, ops.sub(input, other, alpha))
+    result = ops.sub(input, other) if type(alpha) is int and alpha == 1 else ops.sub(input, other, alpha=alpha)
+    return result if out is None else write_out(out, result)
 
 
 subtract = sub

@@ -13,6 +13,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float
 from flambeau.runtime.generator import Generator as GeneratorState
 from flambeau.runtime.generator import default_generator as default_state
+from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import empty_like, finished, tensor
@@ -30,7 +31,7 @@ def drawn(generator: Any, operator: Any, *args: Any) -> Any:
         return operator(*args)
     context.generator = generator
     try:
-        return operator(*args)
+        return dispatch.dispatch(operator, args, {})
     finally:
         context.generator = None
 

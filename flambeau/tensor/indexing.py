@@ -44,13 +44,59 @@ def _index_tensors(x: Any, plan: IndexPlan) -> list[Any]:
     return found
 
 
+_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_BOUNDS = frozenset((int, type(None)))
+_WHOLE = slice(None)
+
+
+def _basic_view(x: Any, index: Any) -> Any:
+    """``x[index]`` for plain integers, slices, None and the ellipsis, the quick way; None for all that needs more care."""
+    items = index if type(index) is tuple else (index,)
+    kinds = set(map(type, items))
+    if not kinds <= _BASIC:
+        return None
+    shape = x.meta.shape
+    used = len(items)
+    if type(None) in kinds:
+        used -= items.count(None)
+    if type(Ellipsis) in kinds:
+        used -= 1
+        if items.count(Ellipsis) > 1:
+            return None
+    if used > len(shape) or not items:
+        return None
+    viewed, dim, source = x, 0, 0
+    for item in items:
+        kind = type(item)
+        if kind is int:
+            size = shape[source]
+            if not -size <= item < size:
+                raise IndexError(f"index {item} is out of bounds for dimension {source} with size {size}")
+            viewed = ops.select(viewed, dim, item)
+            source += 1
+        elif kind is slice:
+            if item != _WHOLE:
+                if type(item.start) not in _BOUNDS or type(item.stop) not in _BOUNDS or type(item.step) not in _BOUNDS:
+                    return None
+                viewed = ops.slice_(viewed, dim, item.start, item.stop, 1 if item.step is None else item.step)
+            dim, source = dim + 1, source + 1
+        elif item is None:
+            viewed = ops.unsqueeze(viewed, dim)
+            dim += 1
+        else:
+            dim, source = dim + len(shape) - used, source + len(shape) - used
+    return None if viewed is x else viewed
+
+
 def get_item(x: Any, index: Any) -> Any:
     """``x[index]``: a view unless tensors, lists or masks take part."""
-    if type(index) is int and x.meta.shape:
-        size = x.meta.shape[0]
-        if not -size <= index < size:
-            raise IndexError(f"index {index} is out of bounds for dimension 0 with size {size}")
-        return ops.select(x, 0, index)
+    if isinstance(index, TensorBase):
+        if index.meta.dtype is dtypes.int64 and index.meta.shape and x.meta.shape:
+            return ops.index(x, [index])
+    else:
+        quick = _basic_view(x, index)
+        if quick is not None:
+            return quick
     plan = parse_index(_with_tensors(index), x.meta.shape)
     viewed = _viewed(x, plan)
     if plan.advanced:
@@ -60,6 +106,10 @@ def get_item(x: Any, index: Any) -> Any:
 
 def set_item(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value``: writes into the memory of x."""
+    quick = None if isinstance(index, TensorBase) else _basic_view(x, index)
+    if quick is not None and isinstance(value, (bool, int, float, TensorBase)):
+        _copy_into(quick, value)
+        return
     plan = parse_index(_with_tensors(index), x.meta.shape)
     target = _viewed(x, plan)
     if not isinstance(value, TensorBase) and not isinstance(value, (bool, int, float, complex)):

@@ -62,34 +62,34 @@ class MemoryMethods(TensorBase):
         return self.clone() if copy else self  # type: ignore[return-value]
 
     def float(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.float32, memory_format=memory_format)
+        return _cast(self, dtypes.float32, memory_format)
 
     def double(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.float64, memory_format=memory_format)
+        return _cast(self, dtypes.float64, memory_format)
 
     def half(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.float16, memory_format=memory_format)
+        return _cast(self, dtypes.float16, memory_format)
 
     def bfloat16(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.bfloat16, memory_format=memory_format)
+        return _cast(self, dtypes.bfloat16, memory_format)
 
     def long(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.int64, memory_format=memory_format)
+        return _cast(self, dtypes.int64, memory_format)
 
     def int(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.int32, memory_format=memory_format)
+        return _cast(self, dtypes.int32, memory_format)
 
     def short(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.int16, memory_format=memory_format)
+        return _cast(self, dtypes.int16, memory_format)
 
     def char(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.int8, memory_format=memory_format)
+        return _cast(self, dtypes.int8, memory_format)
 
     def byte(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.uint8, memory_format=memory_format)
+        return _cast(self, dtypes.uint8, memory_format)
 
     def bool(self, memory_format: Any = None) -> Tensor:
-        return self.to(dtypes.bool_, memory_format=memory_format)
+        return _cast(self, dtypes.bool_, memory_format)
 
     def type(self, dtype: dtype | str | None = None, non_blocking: Any = False) -> Any:
         """The name of the tensor's type, such as "torch.FloatTensor"; with ``dtype`` the tensor converted."""
@@ -334,6 +334,12 @@ class MemoryMethods(TensorBase):
 
     def __complex__(self) -> complex:
         return complex(self.item())  # type: ignore[attr-defined]
+
+
+def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:
+    if memory_format is not None:
+        return x.to(kind, memory_format=memory_format)
+    return x if x.meta.dtype is kind else ops.to_dtype(x, kind)
 
 
 def _conversion(args: tuple[Any, ...], device: Any, kind: Any, copy: Any) -> tuple[Any, Any]:

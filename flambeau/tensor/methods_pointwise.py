@@ -342,13 +342,13 @@ class PointwiseMethods(TensorBase):
 
     # -- arithmetic of two -----------------------------------------------------------------------------
     def add(self, other: Any, *, alpha: Number = 1) -> Tensor:
-        return ops.add(self, other, alpha)
+        return ops.add(self, other) if type(alpha) is int and alpha == 1 else ops.add(self, other, alpha=alpha)
 
     def add_(self, other: Any, *, alpha: Number = 1) -> Self:
         return call_into(ops.add, self, (self, other, alpha), {})
 
     def sub(self, other: Any, *, alpha: Number = 1) -> Tensor:
-        return ops.sub(self, other, alpha)
+        return ops.sub(self, other) if type(alpha) is int and alpha == 1 else ops.sub(self, other, alpha=alpha)
 
     def sub_(self, other: Any, *, alpha: Number = 1) -> Self:
         return call_into(ops.sub, self, (self, other, alpha), {})

@@ -19,6 +19,7 @@ from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.autograd import backward as run_autograd
 from flambeau.tensor.base import TensorBase, fill_base
+from flambeau.tensor.numbers import read_number
 from flambeau.tensor.tape import Entry
 
 _hook_ids = itertools.count()
@@ -258,7 +259,9 @@ class TensorCore(TensorBase):
             raise RuntimeError(
                 f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar; index it down to one element first"
             )
-        return self.array().reshape(()).item() if self.meta.dtype is not dtypes.bfloat16 else float(self.array().reshape(()))
+        if self.memory.pending is not None:
+            self.materialize()
+        return read_number(self.address, self.meta.dtype)
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-d tensor."""
