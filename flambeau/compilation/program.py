@@ -147,6 +147,11 @@ class BoundProgram:
         finally:
             self.tasks.put_back(tasks)
 
+    def draw_from(self, generator: int) -> None:
+        """Where native code, which sets no generator, takes random numbers from."""
+        for slot in self.random_slots:
+            self.tasks.slots[slot] = generator
+
     def _run(self, tasks: TaskArray, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int) -> None:
         slots = tasks.slots
         for address, patches in zip(inputs, self.input_patches, strict=True):

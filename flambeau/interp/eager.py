@@ -155,6 +155,9 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
     except KernelError as error:
         raise report_error(plan.function.name, error) from None
+    finally:
+        if context.generator is not None:
+            bound.draw_from(default_generator.address)
     return results
 
 
