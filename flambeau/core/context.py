@@ -23,6 +23,8 @@ class Context(threading.local):
         _set(self, name, value)
         if name == "grad_enabled":
             _publisher(1, not value)
+        elif name == "inference":
+            _publisher(16, value)
         elif name == "capture":
             _publisher(4, value is not None)
         elif name == "anomaly":
@@ -31,8 +33,12 @@ class Context(threading.local):
             _publisher(8, value is not None)
 
     def bits(self) -> int:
-        """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator."""
-        return (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
+        """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
+        16 inference mode."""
+        return (
+            (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
+            | self.inference << 4
+        )  # fmt: skip
 
 
 _set = threading.local.__setattr__

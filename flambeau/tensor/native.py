@@ -1,6 +1,6 @@
-"""Native dispatch: tells native code about operators and types, and turns the plans of calls into its form.
+"""Native dispatch: tells native code about operators and types, and leaves it the plans of calls.
 
-Native code (`runtime.native`) knows only keys and plans. A call whose key it has not seen comes to `_missed`, which runs it as
+Native code (`runtime.native`) knows only keys and plans. A call whose key it has not seen comes to `missed`, which runs it as
 `dispatch` does and leaves a plan for the next time; what it calls unusual goes the whole way through Python.
 """
 
@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flambeau.compilation.program import BoundProgram
 from flambeau.core import context as modes
 from flambeau.core.context import context
 from flambeau.core.device import Device
@@ -21,50 +20,23 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.core.shape import Size
 from flambeau.interp.eager import report_error
-from flambeau.interp.functions import Derivative
 from flambeau.ops.declare import ALL, Operator
 from flambeau.runtime import launch as tasks_of
 from flambeau.runtime import thread_pool
-from flambeau.runtime.generator import default_generator
-from flambeau.runtime.launch import KernelError, TaskArray
+from flambeau.runtime.launch import KernelError
 from flambeau.runtime.native import heap_types, keys, launch, layouts, library
-from flambeau.runtime.native.language import Struct
 from flambeau.runtime.native.library import Library
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
+from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable
 from flambeau.tensor.tape import Saved
 from flambeau.tensor.views import Step, View
 
 # Plans kept; past this all are dropped, so that a program with ever new shapes does not fill memory.
 _LIMIT = 1 << 14
 _WORD = (1 << 64) - 1
-# How results are put together: form, class and count.
-Container = tuple[int, type[Any] | None, int]
 _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "true_divide", "matrix_multiply": "matmul"}
 _METHODS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matrix_multiply": "matmul"}
-
-
-class Block:
-    """Words in memory that native code reads, with what they point to kept alive."""
-
-    __slots__ = ("address", "kept", "words")
-
-    def __init__(self, words: Sequence[int], *kept: Any) -> None:
-        self.words = array("q", words or [0])
-        self.kept = kept
-        self.address = self.words.buffer_info()[0]
-
-
-def pack(struct: type[Struct], values: Mapping[str, int]) -> list[int]:
-    """The words of a struct; fields that are not named are 0."""
-    words = [0] * (struct.size // 8)
-    for name, value in values.items():
-        words[struct.offset(name) // 8] = _signed(value)
-    return words
-
-
-def _signed(value: int) -> int:
-    return value if value < 1 << 63 else value - (1 << 64)
 
 
 class _Plans:
@@ -75,7 +47,7 @@ class _Plans:
         self.clear()
 
     def clear(self) -> None:
-        self.found: list[_Plan] = []
+        self.found: list[NativePlan] = []
         self._resize(1024)
 
     def _resize(self, size: int) -> None:
@@ -86,13 +58,13 @@ class _Plans:
         self.native.set("plan_mask", self.mask)
         self.native.set("plans", self.table.address)
 
-    def _place(self, plan: _Plan) -> None:
+    def _place(self, plan: NativePlan) -> None:
         at = (plan.hash >> 20) & self.mask
         while self.table.words[at]:
             at = (at + 1) & self.mask
         self.table.words[at] = plan.block.address
 
-    def add(self, plan: _Plan) -> None:
+    def add(self, plan: NativePlan) -> None:
         if len(self.found) >= _LIMIT:
             self.clear()
         self.found.append(plan)
@@ -102,119 +74,19 @@ class _Plans:
             self._place(plan)
 
 
-class _Plan:
-    """One plan in native form. With a ``call_plan`` of None the call is left to Python."""
-
-    __slots__ = ("block", "hash", "kept", "name", "tasks")
-
-    def __init__(
-        self, name: str, call_plan: CallPlan | None, container: Container, fields: Mapping[str, int], steps: Sequence[Any] = ()
-    ) -> None:  # fmt: skip
-        self.name = name
-        self.tasks: TaskArray | None = None
-        self.kept: list[Any] = [call_plan, steps]
-        self.hash = fields.get("hash", 0)
-        words = {**fields, "owner": id(self)}
-        if call_plan is not None:
-            self._fill(words, call_plan, container, steps)
-        self.block = Block(pack(layouts.Plan, words))
-
-    def _keep(self, words: Sequence[int], *kept: Any) -> int:
-        block = Block(words, *kept)
-        self.kept.append(block)
-        return block.address
-
-    def _fill(self, fields: dict[str, int], plan: CallPlan, container: Container, steps: Sequence[Any]) -> None:
-        run = plan.run
-        fields["structure"], kind, fields["returned"] = container
-        fields["container"] = 0 if kind is None else id(kind)
-        fields["inputs"] = len(plan.metas)
-        fields["made"] = len(run.outputs)
-        if plan.derivative is not None:
-            fields["recording"] = self._recording(plan)
-        outputs: list[int] = []
-        if run.views is not None:
-            fields["kind"] = launch.VIEWS
-            for output, (view, meta) in enumerate(zip(run.views, run.outputs, strict=True)):
-                outputs += pack(layouts.Output, {"meta": id(meta), "target": view.position, "offset": view.offset * meta.dtype.itemsize,
-                                                 "steps": id(steps[output]) if steps else 0})  # fmt: skip
-        else:
-            fields["kind"] = launch.RUN
-            into = run.into or (None,) * len(run.outputs)
-            fields["writes"] = any(t is not None for t in into)
-            for meta, target in zip(run.outputs, into, strict=True):
-                outputs += pack(layouts.Output, {"meta": id(meta), "nbytes": meta.nbytes, "target": -1 if target is None else target})
-            assert run.bound is not None
-            self._bind(fields, run.bound)
-        fields["outputs"] = self._keep(outputs, run.outputs)
-
-    def _recording(self, plan: CallPlan) -> int:
-        """What `dispatch.record` does with this plan."""
-        assert isinstance(plan.derivative, Derivative)
-        edges = [position for position, wanted in enumerate(plan.wanted) if wanted]
-        saves: list[int] = []
-        for kind, index in plan.derivative.saved:
-            place = plan.count + index if kind == "extra" else index
-            written = kind == "input" and bool(plan.run.into) and index in plan.run.into
-            output = index if kind == "output" else -1
-            saves += pack(layouts.Save, {"made": kind != "input", "index": place, "output": output, "written": written})
-        metas = tuple(plan.run.outputs[: plan.count])
-        results = [output for output, meta in enumerate(metas) if meta.dtype.is_floating_point]
-        return self._keep(pack(layouts.Recording, {
-            "call_plan": id(plan), "metas": id(metas), "edge_count": len(edges), "edges": self._keep(edges),
-            "save_count": len(plan.derivative.saved), "saves": self._keep(saves),
-            "result_count": len(results), "results": self._keep(results),
-        }), plan, metas)  # fmt: skip
-
-    def _bind(self, fields: dict[str, int], bound: BoundProgram) -> None:
-        self.tasks = tasks = bound.tasks
-        self.kept.append(bound)
-        base = tasks.address
-        inputs = fields["inputs"]
-        patches: list[int] = []
-        for source, found in [*enumerate(bound.input_patches[:inputs]), *enumerate(bound.output_patches, inputs)]:
-            for patch in found:
-                patches += pack(layouts.Patch, {"source": source, "slot": base + 8 * patch.slot, "offset": patch.offset})
-        temporaries: list[int] = []
-        for slot, offset in bound.temporary_patches:
-            temporaries += pack(layouts.Patch, {"slot": base + 8 * slot, "offset": offset})
-        scalars: list[int] = []
-        for number, targets in enumerate(bound.scalar_slots):
-            for slot, kind in targets:
-                form = launch.AS_INT if not kind.is_floating_point else launch.AS_DOUBLE if kind.itemsize == 8 else launch.AS_FLOAT
-                scalars += pack(layouts.Scalar, {"number": number, "slot": base + 8 * slot, "kind": form})
-        for slot in bound.random_slots:
-            tasks.slots[slot] = default_generator.address
-        for field, count, words, struct in (
-            ("patches", "patch_count", patches, layouts.Patch), ("temporaries", "temporary_count", temporaries, layouts.Patch),
-            ("scalars", "scalar_count", scalars, layouts.Scalar),
-        ):  # fmt: skip
-            fields[field] = self._keep(words)
-            fields[count] = len(words) * 8 // struct.size
-        fields["number_count"] = len(bound.scalar_slots)
-        fields["arena_bytes"] = bound.arena_bytes
-        fields["releases"] = bound.release_gil
-        fields["program"] = base
-        fields["error"] = tasks.error_address
-        fields["busy"] = tasks.busy_address
-        single = tasks.single_call()
-        if single is not None and not bound.release_gil:
-            fields["function"], fields["arguments"] = single
-
-
-def _keyed(key: bytes, call: Call, call_plan: CallPlan | None) -> _Plan:
+def _keyed(key: bytes, call: Call, call_plan: CallPlan | None) -> NativePlan:
     """The plan for a call with a key; what only Python can do is left to it."""
     words = array("q", key)
     operator = call.operator
     block = Block(words, operator, call.template, [t.meta for t in call.tensors])
     fields = {"hash": _hash(id(operator), words), "operator": id(operator), "words": len(words), "key": block.address}
-    container = None if call_plan is None else _container(call_plan.structure)
-    if call_plan is None or container is None or not _performable(call_plan):
-        made = _Plan(operator.name, None, (0, None, 0), fields)
+    container = None if call_plan is None else container_of(call_plan.structure)
+    if call_plan is None or container is None or not performable(call_plan):
+        made = NativePlan(operator.name, None, (0, None, 0), fields)
     else:
         views = call_plan.run.views
         steps = [(Step(operator, call.template, tuple(call.sizes), output),) for output in range(len(views or ()))]
-        made = _Plan(operator.name, call_plan, container, fields, steps)
+        made = NativePlan(operator.name, call_plan, container, fields, steps)
     made.kept.append(block)
     return made
 
@@ -225,25 +97,6 @@ def _hash(operator: int, words: Sequence[int]) -> int:
         value = ((value ^ (word & _WORD)) * (keys.MULTIPLIER & _WORD)) & _WORD
         value ^= value >> 29
     return value
-
-
-def _container(structure: Any) -> Container | None:
-    """How the results of an operator are put together; None where only Python can."""
-    if structure == 0 and isinstance(structure, int):
-        return launch.SINGLE, None, 1
-    if isinstance(structure, (tuple, list)) and list(structure) == list(range(len(structure))):
-        if hasattr(structure, "_fields"):
-            return launch.CLASS, type(structure), len(structure)
-        if type(structure) in (tuple, list):
-            return launch.TUPLE if isinstance(structure, tuple) else launch.LIST, None, len(structure)
-    return None
-
-
-def _performable(plan: CallPlan) -> bool:
-    """Whether native code can run, wrap and record what the plan gives."""
-    if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
-        return False
-    return plan.run.views is not None or plan.run.bound is not None
 
 
 def _allowed(call: Call, plan: CallPlan) -> bool:
@@ -283,9 +136,9 @@ class _Bridge:
     @staticmethod
     def bind(plan: CallPlan) -> int:
         """Give a plan that is run outside operator calls a native form; its address, 0 where only Python can run it."""
-        if not _performable(plan):
+        if not performable(plan):
             return 0
-        made = _Plan(plan.run.function.name, plan, (launch.LIST, None, plan.count), {})
+        made = NativePlan(plan.run.function.name, plan, (launch.LIST, None, plan.count), {})
         plan.native_form = made
         return made.block.address
 
@@ -294,7 +147,7 @@ class _Bridge:
         self.native.set_modes(context.bits())
 
     @staticmethod
-    def failed(plan: _Plan, status: int) -> None:
+    def failed(plan: NativePlan, status: int) -> None:
         """Raise or warn for a run that ended with a status."""
         assert plan.tasks is not None
         try:

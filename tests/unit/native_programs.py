@@ -141,3 +141,9 @@ def factorial(n: Word) -> Word:
     if n < 2:
         return 1
     return n * factorial(n - 1)
+
+
+@native
+def between(a: Word, b: Word) -> Word:
+    inside = a > 0 and not b < a
+    return inside + 2 * (a == b or a == 7)

@@ -59,6 +59,13 @@ def test_conditions(symbols):
             assert run(a, b) == expected
 
 
+def test_conditions_as_values(symbols):
+    run = function(symbols, "between")
+    for a in range(-2, 9):
+        for b in range(-2, 9):
+            assert run(a, b) == (a > 0 and not b < a) + 2 * (a == b or a == 7)
+
+
 def test_loops(symbols):
     even = function(symbols, "sum_even", ctypes.c_int64)
     assert [even(n) for n in (0, 1, 5, 20, 100)] == [0, 0, 6, 90, 90]

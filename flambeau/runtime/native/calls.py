@@ -21,6 +21,7 @@ from flambeau.runtime.native.c_api import (
 )
 from flambeau.runtime.native.keys import (
     GRADIENTS_OFF,
+    INFERENCE,
     INTO,
     MAX_NUMBERS,
     MAX_PARAMETERS,
@@ -41,8 +42,8 @@ ARGUMENTS_WORDS = 8
 
 
 @native
-def modes_allow() -> Word:
-    """Whether this thread is in no mode that only Python knows."""
+def thread_is_known() -> Word:
+    """Make the modes of this thread the known ones; 0 when that cannot be done."""
     if not shared.enabled:
         return 0
     if PyThreadState_GetID(PyThreadState_Get()) != shared.mode_thread:
@@ -51,7 +52,15 @@ def modes_allow() -> Word:
             PyErr_Clear()
             return 0
         Py_DecRef(told)
-    return (shared.mode & ~GRADIENTS_OFF) == 0
+    return 1
+
+
+@native
+def modes_allow() -> Word:
+    """Whether this thread is in no mode that only Python knows."""
+    if not thread_is_known():
+        return 0
+    return (shared.mode & ~(GRADIENTS_OFF | INFERENCE)) == 0
 
 
 @native

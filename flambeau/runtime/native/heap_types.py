@@ -49,6 +49,9 @@ _kept: list[Any] = []
 _api.Py_IncRef(ctypes.py_object(_kept))
 
 
+_methods: dict[str, _Method] = {}
+
+
 def keep(value: Any) -> None:
     """Keep an object alive until the process ends."""
     _kept.append(value)
@@ -107,12 +110,14 @@ def _dict_access() -> Any:
     return (_GetSet * 2)(_GetSet(b"__dict__", get, set_, None, None))
 
 
-def make_function(name: str, address: int, flags: int) -> Any:
-    """A builtin function; `flags` are the ``METH_`` ones that say how it takes its arguments."""
-    method = _Method(name.encode(), address, flags, None)
-    _kept.append(method)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCFunction_NewEx", _api))
-    return make(ctypes.addressof(method), None, None)
+def make_function(name: str, address: int, flags: int, bound: Any = None) -> Any:
+    """A builtin function; `flags` are the ``METH_`` ones that say how it takes its arguments, `bound` is what it gets as ``self``."""
+    method = _methods.get(name)
+    if method is None:
+        method = _methods[name] = _Method(name.encode(), address, flags, None)
+        keep(method)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(("PyCFunction_NewEx", _api))
+    return make(ctypes.addressof(method), bound, None)
 
 
 def make_method(owner: type[Any], name: str, address: int, flags: int) -> Any:

@@ -29,7 +29,8 @@ MAX_PARAMETERS = 16
 MAX_WORDS = 96
 MAX_TENSORS = 16
 MAX_NUMBERS = 8
-GRADIENTS_OFF = 1
+# Bits of the modes, as in `core.context`.
+GRADIENTS_OFF, INFERENCE = 1, 16
 MULTIPLIER = -7046029254386353131  # the golden ratio, as in Fibonacci hashing
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Arguments", "Bin", "Binary", "Entry", "Object", "Output", "Patch", "Plan", "Recording", "Save", "Saved", "Scalar", "Shared",
-           "Signature", "Storage", "Tensor", "View", "shared"]  # fmt: skip
+__all__ = ["Argument", "Arguments", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan", "Recording",
+           "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -203,6 +203,56 @@ class Plan(Struct):
     container: Word
     returned: Word
     recording: Recording
+
+
+class Argument(Struct):
+    """What an argument tensor of a graph must be: its metadata, and whether it takes part in autograd."""
+
+    meta: Word
+    marked: Word
+
+
+class Source(Struct):
+    """Where an operand of a graph is found: ``argument`` number, or (-1) ``tensor`` itself or, for ``gradient``, its gradient."""
+
+    argument: Word
+    tensor: Tensor
+    gradient: Word
+    meta: Word
+
+
+class Check(Struct):
+    """Something that must be what it was: ``kind`` is one of `graphs`."""
+
+    kind: Word
+    container: Word
+    key: Word
+    value: Word
+
+
+class Graph(Struct):
+    """A compiled graph with what it relies on. ``storages`` is how many different storages the operands have."""
+
+    plan: Plan
+    mode: Word
+    argument_count: Word
+    arguments: Array[Argument]
+    check_count: Word
+    checks: Array[Check]
+    source_count: Word
+    sources: Array[Source]
+    storages: Word
+    read_count: Word
+    reads: Words
+
+
+class Holder(Struct):
+    """What a builtin function is bound to: an address, and the Python object that keeps it."""
+
+    references: Word
+    type: Word
+    owner: Word
+    address: Word
 
 
 class Binary(Struct):

@@ -10,13 +10,13 @@ from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import calls, heap_types, keys, launch, layouts, memory, tape, tensors
+from flambeau.runtime.native import calls, graphs, heap_types, keys, launch, layouts, memory, tape, tensors
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
 __all__ = ["Library", "load", "set_loader"]
 
-_MODULES = (memory, tensors, tape, keys, launch, calls)
+_MODULES = (memory, tensors, tape, keys, launch, calls, graphs)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
@@ -72,6 +72,10 @@ class Library:
         self._make_tensors()
         self._make_entries()
         self.next_sequence: Callable[[], int] = self.function("next_sequence", heap_types.METH_NONE)
+        self.holder = heap_types.make_type(HeapType(
+            "flambeau.runtime.native.library.Holder", layouts.Holder, self.slots("holder", "traverse", "clear", "dealloc"),
+            required=("owner",), numbers=("address",),
+        ))  # fmt: skip
         self.perform: Callable[[int, list[Any], list[Any]], list[Any] | None] = self.function("perform_plan", heap_types.METH_FASTCALL)
         self.set_modes: Callable[[int], None] = self.function("set_modes", heap_types.METH_ONE)
         self.change_mode: Callable[[int, bool], None] = self.function("change_mode", heap_types.METH_FASTCALL)
@@ -150,6 +154,10 @@ class Library:
         self._kept[field] = block
         self.set(field, block.address)
 
-    def function(self, name: str, flags: int) -> Any:
-        """A builtin function by its symbol."""
-        return heap_types.make_function(name, self.symbols[name], flags)
+    def function(self, name: str, flags: int, address: int = 0, owner: Any = None) -> Any:
+        """A builtin function by its symbol, bound to an address that ``owner`` keeps good."""
+        bound = None
+        if owner is not None:
+            bound = self.holder()
+            bound.owner, bound.address = owner, address
+        return heap_types.make_function(name, self.symbols[name], flags, bound)

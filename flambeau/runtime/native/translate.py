@@ -328,6 +328,16 @@ class _Function:
                 self.line(f"br i1 {flag.text}, label %{yes}, label %{no}")
                 self.block = None
 
+    def truth(self, node: ast.expr) -> _Value:
+        """A condition as 0 or 1."""
+        yes, no, after = self.fresh("true"), self.fresh("false"), self.fresh("end")
+        self.condition(node, yes, no)
+        for label in (yes, no):
+            self.begin(label)
+            self.jump(after)
+        self.begin(after)
+        return self.define(f"phi i64 [ 1, %{yes} ], [ 0, %{no} ]")
+
     def comparison(self, op: ast.cmpop, left: _Value, right: _Value) -> _Value:
         if left.kind == "double":
             return self.define(f"fcmp {_FLOAT_COMPARE[type(op)]} double {left.text}, {right.text}")
@@ -360,6 +370,8 @@ class _Function:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 flag = self.comparison(op, self.expression(left), self.expression(right))
                 return self.define(f"zext i1 {flag.text} to i64")
+            case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return self.truth(node)
             case ast.Call():
                 return self.called(node, used)
             case _:
