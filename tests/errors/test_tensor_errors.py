@@ -12,7 +12,7 @@ import flambeau as torch
 
 CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("broadcast", lambda: torch.ones(2, 3) + torch.ones(2, 4), RuntimeError, r"add.*tensor a \(3\).*tensor b \(4\).*dimension 1"),
-    ("in place broadcast", lambda: torch.ones(3).add_(torch.ones(2, 3)), RuntimeError, r"output with shape \[3\].*broadcast shape \[2, 3\]"),
+    ("in place broadcast", lambda: torch.ones(3).add_(torch.ones(2, 3)), RuntimeError, r"output with shape \[3\].*shape \[2, 3\]"),
     ("matmul", lambda: torch.ones(2, 3) @ torch.ones(4, 2), RuntimeError, r"2x3 and 4x2"),
     ("types of matmul", lambda: torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.int64), RuntimeError, "same dtype|dtype"),
     ("dimension", lambda: torch.ones(2, 3).sum(2), IndexError, r"Dimension out of range.*\[-2, 1\], but got 2"),

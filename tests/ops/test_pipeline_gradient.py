@@ -17,8 +17,8 @@ from tests.ops.pipeline_cases import LAYOUTS, Differentiated, describe, tensor_o
 CONSTANT = {**dict.fromkeys(("nll_loss", "cross_entropy", "binary_cross_entropy"), ("weight",))}
 # Samples on a step or in float32, where differences say nothing, and functions without a derivative.
 NO_DIFFERENCES = {
-    "round": "samples on halves", "nan_to_num": "infinite samples", "to_dtype": "results in float32", "mode": "ties", "digamma": "no derivative",
-    "nextafter": "no derivative",
+    "round": "samples on halves", "nan_to_num": "infinite samples", "to_dtype": "results in float32", "mode": "ties",
+    "digamma": "no derivative", "nextafter": "no derivative",
 }  # fmt: skip
 DIFFERENTIABLE = sorted(n for n, o in ALL.items() if not o.mutates and n not in NO_DIFFERENCES)
 
@@ -59,12 +59,14 @@ def test_missing_derivative(name: str) -> None:
 
 SMOOTH: dict[str, Any] = {
     "exp": lambda x, y: ops.exp(x), "mul": lambda x, y: ops.mul(x, y), "div": lambda x, y: ops.div(x, ops.add(ops.square(y), 1.0)),
-    "sigmoid": lambda x, y: ops.sigmoid(x), "tanh": lambda x, y: ops.tanh(x), "gelu": lambda x, y: ops.gelu(x), "silu": lambda x, y: ops.silu(x),
-    "softmax": lambda x, y: ops.softmax(x, 1), "log_softmax": lambda x, y: ops.log_softmax(x, 0), "logsumexp": lambda x, y: ops.logsumexp(x, 1),
+    "sigmoid": lambda x, y: ops.sigmoid(x), "tanh": lambda x, y: ops.tanh(x), "gelu": lambda x, y: ops.gelu(x),
+    "silu": lambda x, y: ops.silu(x), "softmax": lambda x, y: ops.softmax(x, 1), "log_softmax": lambda x, y: ops.log_softmax(x, 0),
+    "logsumexp": lambda x, y: ops.logsumexp(x, 1),
     "matmul": lambda x, y: ops.matmul(x, ops.t(y)), "layer_norm": lambda x, y: ops.layer_norm(x, (5,), ops.select(y, 0, 0), None),
     "var": lambda x, y: ops.var(x, 1), "cumsum": lambda x, y: ops.cumsum(ops.mul(x, x), 1), "prod": lambda x, y: ops.prod(x, 1),
     "pow": lambda x, y: ops.pow(ops.add(ops.square(x), 0.5), y), "index_select": lambda x, y: ops.mul(ops.flip(x, (0,)), x),
-    "cat": lambda x, y: ops.square(ops.cat([x, y], 1)), "norm": lambda x, y: ops.vector_norm(ops.add(x, 3.0)), "where": lambda x, y: ops.where(ops.gt(x, 0.0), ops.square(x), y),
+    "cat": lambda x, y: ops.square(ops.cat([x, y], 1)), "norm": lambda x, y: ops.vector_norm(ops.add(x, 3.0)),
+    "where": lambda x, y: ops.where(ops.gt(x, 0.0), ops.square(x), y),
     "view": lambda x, y: ops.square(ops.transpose(ops.slice(x, 1, 1, 4), 0, 1)), "mse_loss": lambda x, y: ops.mse_loss(x, y),
 }  # fmt: skip
 
