@@ -26,7 +26,7 @@ from flambeau.core.symbolic import (
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, toposort
 from flambeau.schedule.costs import is_cheap, pointwise_cost
-from flambeau.schedule.views import Coordinates, reads_of, refine, split_axis
+from flambeau.schedule.views import Coordinates, factor_leaf, reads_of, refine, split_axis
 
 MAX_MEMBERS = 400
 TEMPLATE_FAMILIES = ("row", "random")
@@ -114,7 +114,8 @@ class _Fuser:
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
-            if node.op is not INPUT and node.op.family not in ("view", "source"):
+            read = node in self.uses or node in self.outputs
+            if read and node.op is not INPUT and node.op.family not in ("view", "source"):
                 self._place(node)
         stored = self._stored()
         return Grouping(self.groups, self.group_of, self.inlined, stored, self.uses)
@@ -325,7 +326,7 @@ class _Fuser:
             group.sources_at[node] = source_at
         if node.op.family == "matmul":
             for source in node.sources:
-                self._read(source, group, (), False, False, opaque=True)
+                self._read(factor_leaf(source), group, (), False, False, opaque=True)
         else:
             self._push(node, group, at if source_at is None else source_at, True, False)
 

@@ -12,7 +12,7 @@ from flambeau.ir.graph import INPUT
 from flambeau.ir.kernel import RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel
-from flambeau.schedule.views import coefficient_of, reads_of
+from flambeau.schedule.views import coefficient_of, reads_of, widened
 
 Strides = tuple[Dim, ...]
 
@@ -26,10 +26,10 @@ class StridedOperand:
     strides: Strides
 
 
-def strided_operand(node: Node, layouts: Mapping[Node, Strides]) -> StridedOperand | None:
+def strided_operand(node: Node, layouts: Mapping[Node, Strides], widens: bool = False) -> StridedOperand | None:
     """The node as a strided view of a buffer; None when it needs more than strides (padding, joins, splits).
 
-    ``layouts`` gives the strides of what lies in memory otherwise than row-major.
+    ``layouts`` gives the strides of what lies in memory otherwise than row-major. ``widens``: the reader converts to float32.
     """
     names = [f"k{i}" for i in range(len(node.shape))]
     coordinates = tuple(
@@ -37,7 +37,13 @@ def strided_operand(node: Node, layouts: Mapping[Node, Strides]) -> StridedOpera
     )
     at = coordinates
     leaf = node
-    while leaf not in layouts and leaf.op is not INPUT and leaf.op.family == "view":
+    while leaf.op is not INPUT:
+        source = widened(leaf) if widens else None
+        if source is not None:
+            leaf = source
+            continue
+        if leaf in layouts or leaf.op.family != "view":
+            break
         reads = reads_of(leaf, at)
         if len(reads) != 1 or reads[0].conditions:
             return None
@@ -118,7 +124,7 @@ class MatmulOperands:
 
 def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
     """A product's factors, copied as far as the template cannot read them."""
-    ready = tuple(_copied(f, layouts) if strided_operand(f, layouts) is None else f for f in factors)
+    ready = tuple(_copied(f, layouts) if strided_operand(f, layouts, widens=True) is None else f for f in factors)
     for copied in ((), (1,), (0,)):
         chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
         if _batches(chosen, layouts) is not None:
@@ -129,10 +135,10 @@ def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides])
 def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
     """The node over a copy of the deepest view from which on it needs only strides, so that others may share the copy."""
     chain = [node]
-    while chain[-1].op is not INPUT and chain[-1].op.name in ("permute", "reshape", "expand"):
+    while chain[-1].op is not INPUT and (chain[-1].op.name in ("permute", "reshape", "expand") or widened(chain[-1]) is not None):
         chain.append(chain[-1].sources[0])
     for at in range(len(chain) - 1, 0, -1):
-        if strided_operand(node, {**layouts, chain[at]: contiguous_strides(chain[at].shape)}) is not None:
+        if strided_operand(node, {**layouts, chain[at]: contiguous_strides(chain[at].shape)}, widens=True) is not None:
             copy: Node = p.copy(chain[at])
             for view in reversed(chain[:at]):
                 copy = Node(view.op, (copy,), **view.attributes)
@@ -141,13 +147,13 @@ def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
 
 
 def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
-    found = [strided_operand(f, layouts) for f in factors]
+    found = [strided_operand(f, layouts, widens=True) for f in factors]
     return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
 
 
 def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mapping[Node, int]) -> MatmulOperands:
     """How the template finds the factors of a legalized product."""
-    a, b = (strided_operand(f, layouts) for f in core.sources)
+    a, b = (strided_operand(f, layouts, widens=True) for f in core.sources)
     batches = _batches(core.sources, layouts)
     assert a is not None and b is not None and batches is not None, "legalize copies what is not strided"
     rows, depth = core.sources[0].shape[-2:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flambeau.core import dtypes
 from flambeau.core.symbolic import (
     Dim,
     atoms_of,
@@ -18,6 +19,7 @@ from flambeau.core.symbolic import (
     product,
     symbol_of,
 )
+from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
 
 Coordinates = tuple[Dim, ...]
@@ -129,6 +131,21 @@ _MAPS = {
     "expand": _expand, "reshape": _reshape, "permute": _permute, "slice": _slice, "pad": _pad, "cat": _cat, "as_strided": _as_strided,
     "window": _window, "diagonal": _diagonal,
 }  # fmt: skip
+
+
+def widened(node: Node) -> Node | None:
+    """What a node converts exactly to float32, as the template of matrix products does itself; None for other nodes."""
+    if node.op is INPUT or node.op.name != "cast" or node.dtype is not dtypes.float32:
+        return None
+    (source,) = node.sources
+    return source if source.dtype in (dtypes.float16, dtypes.bfloat16) else None
+
+
+def factor_leaf(node: Node) -> Node:
+    """The input or computed node that lies in memory below a factor of a legalized product."""
+    while node.op is not INPUT and (node.op.family == "view" or widened(node) is not None):
+        node = node.sources[0]
+    return node
 
 
 def coefficient_of(index: Dim, axis: Dim) -> Dim | None:
