@@ -139,12 +139,12 @@ _epilogues: dict[tuple[Kernel, dtype, bool], EpilogueCode] = {}
 
 
 def _layout(strides: tuple[Dim, Dim, Dim, Dim]) -> str:
-    return "row" if is_constant(strides[3], 1) else "col" if is_constant(strides[2], 1) else "any"
+    return "row" if is_constant(strides[3], 1) else "col"
 
 
 def _matmul_kernel(operands: MatmulOperands) -> MatmulKernel:
     left, right = map(_layout, operands.strides)
-    one_row = is_constant(operands.rows, 1) and right != "any"
+    one_row = is_constant(operands.rows, 1)
     key = (operands.dtypes, left, right, one_row)
     found = _matmuls.get(key)
     if found is None:

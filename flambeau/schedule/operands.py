@@ -124,7 +124,7 @@ class MatmulOperands:
 
 def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
     """A product's factors, copied as far as the template cannot read them."""
-    ready = tuple(_copied(f, layouts) if strided_operand(f, layouts, widens=True) is None else f for f in factors)
+    ready = tuple(f if _is_readable(f, layouts) else _copied(f, layouts) for f in factors)
     for copied in ((), (1,), (0,)):
         chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
         if _batches(chosen, layouts) is not None:
@@ -132,13 +132,25 @@ def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides])
     return tuple(p.copy(f) for f in factors)
 
 
+def _is_readable(node: Node, layouts: Mapping[Node, Strides]) -> bool:
+    """Whether the template can read a factor: by strides, contiguous along rows or columns."""
+    operand = strided_operand(node, layouts, widens=True)
+    return operand is not None and any(is_constant(s, 1) for s in _matrix_strides(operand, node.shape))
+
+
+def _matrix_strides(operand: StridedOperand, shape: Sequence[Dim]) -> tuple[Dim, Dim]:
+    """Row and column stride of a factor; that of an axis of one element is 1."""
+    row, column = (1 if is_constant(n, 1) else s for n, s in zip(shape[-2:], operand.strides[-2:], strict=True))
+    return row, column
+
+
 def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
-    """The node over a copy of the deepest view from which on it needs only strides, so that others may share the copy."""
+    """The node over a copy of the deepest view from which on it is readable, so that others may share the copy."""
     chain = [node]
     while chain[-1].op is not INPUT and (chain[-1].op.name in ("permute", "reshape", "expand") or widened(chain[-1]) is not None):
         chain.append(chain[-1].sources[0])
     for at in range(len(chain) - 1, 0, -1):
-        if strided_operand(node, {**layouts, chain[at]: contiguous_strides(chain[at].shape)}, widens=True) is not None:
+        if _is_readable(node, {**layouts, chain[at]: contiguous_strides(chain[at].shape)}):
             copy: Node = p.copy(chain[at])
             for view in reversed(chain[:at]):
                 copy = Node(view.op, (copy,), **view.attributes)
@@ -157,15 +169,10 @@ def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mappin
     batches = _batches(core.sources, layouts)
     assert a is not None and b is not None and batches is not None, "legalize copies what is not strided"
     rows, depth = core.sources[0].shape[-2:]
-    columns = core.shape[-1]
-
-    def strides(operand: StridedOperand, batch: tuple[Dim, Dim], sizes: tuple[Dim, Dim]) -> tuple[Dim, Dim, Dim, Dim]:
-        row, column = (1 if is_constant(n, 1) else s for n, s in zip(sizes, operand.strides[-2:], strict=True))
-        return *batch, row, column
-
+    near, far = ((*b, *_matrix_strides(o, f.shape)) for b, o, f in zip(batches.strides, (a, b), core.sources, strict=True))
     return MatmulOperands(
-        batches.outer, batches.inner, rows, columns, depth, (buffers[a.leaf], buffers[b.leaf]), (a.leaf.dtype, b.leaf.dtype),
-        (a.offset, b.offset), (strides(a, batches.strides[0], (rows, depth)), strides(b, batches.strides[1], (depth, columns))),
+        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[b.leaf]), (a.leaf.dtype, b.leaf.dtype),
+        (a.offset, b.offset), (near, far),
     )  # fmt: skip
 
 

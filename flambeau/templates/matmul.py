@@ -23,7 +23,7 @@ class MatmulSpec:
     """What one kernel for ``C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]`` is generated for.
 
     ``a_dtype`` and ``b_dtype`` are float64 together, or any of float32, float16 and bfloat16, which accumulate in float32.
-    ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's, ``"any"`` perhaps none.
+    ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's.
     ``vector_bits`` and ``features`` (LLVM's names) describe the machine.
     """
 
@@ -42,8 +42,8 @@ class MatmulSpec:
                 f"matmul: got {self.a_dtype} times {self.b_dtype}; the kernels take float64 with float64, or any of float32, "
                 "float16 and bfloat16. Convert the operands first."
             )
-        if not {self.a_layout, self.b_layout} <= {"row", "col", "any"}:
-            raise ValueError(f"matmul: layouts are 'row', 'col' or 'any', got {self.a_layout!r} and {self.b_layout!r}.")
+        if not {self.a_layout, self.b_layout} <= {"row", "col"}:
+            raise ValueError(f"matmul: layouts are 'row' or 'col', got {self.a_layout!r} and {self.b_layout!r}.")
 
     @property
     def compute(self) -> dtype:
@@ -115,18 +115,16 @@ def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
 
 
 def vector_kernel(spec: MatmulSpec) -> MatmulKernel:
-    """Generate the kernel for M = 1, which reads B once and in place; B's layout is ``"row"`` or ``"col"``.
+    """Generate the kernel for M = 1, which reads B once and in place.
 
     A product with N = 1 is such a product of the transposes: exchange A and B with their ``row`` and ``col``, where C's elements
-    are then contiguous. Raises NotImplementedError for a B that is neither, for which `matmul_kernel` serves.
+    are then contiguous.
 
     >>> from flambeau.core import dtypes
     >>> spec = MatmulSpec(dtypes.float32, dtypes.bfloat16, "row", "col", 512, frozenset({"fma", "avx512f"}))
     >>> vector_kernel(spec).chunks(1, 1, 4096, 4096)
     8
     """
-    if spec.b_layout == "any":
-        raise NotImplementedError("matmul: the kernel for one row needs a B that is contiguous along one axis; use matmul_kernel.")
     a, b = Operand(spec.a_dtype, spec.a_layout), Operand(spec.b_dtype, spec.b_layout)
     e = Emitter(spec.features)
     emit_vector_product(e, spec.name, a, b, spec.compute.llvm, spec.lanes, spec.fused)

@@ -30,14 +30,14 @@ def storage_kind(element: dtype) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """How one operand lies in memory: element type and stride class (``row``, ``col`` or ``any``)."""
+    """How one operand lies in memory: element type and the layout, ``row`` or ``col``."""
 
     element: dtype
     layout: str
 
     @property
     def must_pack(self) -> bool:
-        return self.layout == "any" or self.element is not self.element.compute
+        return self.element is not self.element.compute
 
 
 class _Packer:
@@ -54,11 +54,9 @@ class _Packer:
         at = e.add(e.mul(row, self.row_stride), e.mul(column, self.column_stride))
         return e.offset(self.source, at, storage_kind(self.operand.element))
 
-    def load(self, row: Value, column: Value, mask: Value | None) -> Value:
+    def load(self, row: Value, column: Value, mask: Value) -> Value:
         e, element = self.e, self.operand.element
-        pointer, raw = self.pointer(row, column), storage_kind(element)
-        value = e.load(pointer, raw) if mask is None else e.masked_load(pointer, raw, mask)
-        return cast(e, element, element.compute, value)
+        return cast(e, element, element.compute, e.masked_load(self.pointer(row, column), storage_kind(element), mask))
 
     def prefetch(self, row: Value, column: Value) -> None:
         self.e.prefetch(self.pointer(row, column))
@@ -92,14 +90,10 @@ def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> No
         for first, mask in zip(lines, masks, strict=True):
             packer.store(packer.load(number(first), k, mask), e.add(start, number(first)))
 
-    def copy_scalars(row: Value) -> None:
-        def scalar(k: Value) -> None:
-            packer.store(packer.load(row, k, None), e.add(row, e.mul(k, number(shape.panel))))
-
-        repeat(e, number(0), depth, 1, scalar, "scalar")
-
-    body = {"row": copy_row, "col": copy_line, "any": copy_scalars}[operand.layout]
-    repeat(e, number(0), depth if operand.layout == "col" else rows, 1, body, "pack")
+    if operand.layout == "row":
+        repeat(e, number(0), rows, 1, copy_row, "pack")
+    else:
+        repeat(e, number(0), depth, 1, copy_line, "pack")
     close_function(e)
 
 
@@ -135,15 +129,10 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> No
 
         repeat(e, number(0), columns, lanes, group, "group")
 
-    def copy_scalars(k: Value) -> None:
-        def scalar(column: Value) -> None:
-            value = packer.load(k, minimum(e, column, last), None)
-            packer.store(value, e.add(e.mul(k, number(width)), column))
-
-        repeat(e, number(0), number(width), 1, scalar, "scalar")
-
-    body = {"row": copy_line, "col": transpose_square, "any": copy_scalars}[operand.layout]
-    repeat(e, number(0), depth, square if operand.layout == "col" else 1, body, "pack")
+    if operand.layout == "row":
+        repeat(e, number(0), depth, 1, copy_line, "pack")
+    else:
+        repeat(e, number(0), depth, square, transpose_square, "pack")
     close_function(e)
 
 

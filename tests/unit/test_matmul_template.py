@@ -17,7 +17,7 @@ from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 
 CANARY = 64
-LAYOUTS = ("row", "col", "any")
+LAYOUTS = ("row", "col")
 SIZES = [
     (1, 1, 1, 1), (2, 5, 7, 3), (1, 14, 32, 16), (3, 31, 33, 300), (1, 129, 97, 500), (1, 3, 70, 0), (2, 13, 1, 65), (1, 1, 130, 19),
     (1, 27, 64, 1024), (5, 9, 16, 32), (1, 300, 40, 17),
@@ -30,9 +30,8 @@ class Buffer:
     def __init__(self, values: np.ndarray, layout: str, padding: int = 0, broadcast: bool = False, shift: int = 0) -> None:
         batch, rows, columns = values.shape
         inner, outer = (rows, columns) if layout == "col" else (columns, rows)
-        step = 2 if layout == "any" else 1
-        pitch = inner * step + padding
-        strides = {"row": (pitch, 1), "col": (1, pitch), "any": (pitch, step)}[layout]
+        pitch = inner + padding
+        strides = {"row": (pitch, 1), "col": (1, pitch)}[layout]
         each = outer * pitch
         size = each * (1 if broadcast else batch) + 2 * CANARY + shift
         self.memory = np.full(size, 77, values.dtype)
@@ -101,7 +100,7 @@ def test_float32_sizes_and_padded_strides(a_layout: str, b_layout: str) -> None:
         check(kernel, a, b, c, product(a, b), 2e-6 * (k + 1))
 
 
-@pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("any", "row")])
+@pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("row", "row")])
 def test_random_sizes(layouts: tuple[str, str]) -> None:
     generator = np.random.default_rng()
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, layouts))
@@ -169,7 +168,7 @@ def test_two_levels_of_batches(inner_strides: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("element", [dtypes.float16, dtypes.bfloat16])
-@pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("any", "any")])
+@pytest.mark.parametrize("layouts", [("row", "col"), ("col", "row"), ("row", "row")])
 def test_half_types_accumulate_in_float32(element: dtype, layouts: tuple[str, str]) -> None:
     kernel = matmul_kernel(spec_for(element, element, layouts))
     for batch, m, n, k in SIZES:
@@ -255,8 +254,6 @@ def test_vector_kernel_with_epilogue(b_layout: str) -> None:
 
 
 def test_vector_kernel_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(NotImplementedError, match="contiguous along one axis; use matmul_kernel"):
-        vector_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "any")))
     kernel = vector_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "col")))
     with pytest.raises(ValueError, match="was given 2 rows; use a general kernel"):
         kernel.plan(1, 2, 3, 4)
@@ -291,5 +288,5 @@ def test_large_products_have_several_chunks_and_tiny_ones_share() -> None:
 def test_unsupported_types_are_named() -> None:
     with pytest.raises(NotImplementedError, match=r"torch\.int32 times torch\.int32; .* Convert the operands first"):
         spec_for(dtypes.int32, dtypes.int32, ("row", "row"))
-    with pytest.raises(ValueError, match="layouts are 'row', 'col' or 'any', got 'diagonal'"):
+    with pytest.raises(ValueError, match="layouts are 'row' or 'col', got 'diagonal'"):
         spec_for(dtypes.float32, dtypes.float32, ("diagonal", "row"))
