@@ -153,11 +153,11 @@ def _matmul_kernel(operands: MatmulOperands) -> MatmulKernel:
     return found
 
 
-def _epilogue(kernel: Kernel, compute: dtype) -> EpilogueCode:
-    key = (kernel, compute, config.checked)
+def _epilogue(kernel: Kernel, spec: MatmulSpec) -> EpilogueCode:
+    key = (kernel, spec.compute, config.checked)
     found = _epilogues.get(key)
     if found is None:
-        found = _epilogues[key] = emit_epilogue(kernel, compute, cpu_features(), config.checked)
+        found = _epilogues[key] = emit_epilogue(kernel, spec.compute, spec.lanes, spec.features, config.checked)
     return found
 
 
@@ -165,7 +165,6 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     operands, built = call.operands, call.built
     assert operands is not None and built is not None
     kernel, store = _matmul_kernel(operands), plain_store(built)
-    compute = operands.dtypes[0].compute
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int, int]:
         batch, m, n, k = (evaluate(d, sizes) for d in (operands.batch, operands.rows, operands.columns, operands.depth))
@@ -187,9 +186,9 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     buffers: list[tuple[int, int, Dim, int]] = [(slot(name), b, offset, kind.itemsize) for name, b, offset, kind in factors]
     emitted = Emitted(text, call.wave, lambda sizes: kernel.scratch_bytes(*dimensions(sizes)), launch, buffers)
     if store is not None:
-        buffers.append((slot("c"), store.buffer, store.offset, compute.itemsize))
+        buffers.append((slot("c"), store.buffer, store.offset, kernel.spec.compute.itemsize))
         return emitted
-    epilogue, error = _epilogue(built.kernel, compute), len(MATMUL_SLOTS)
+    epilogue, error = _epilogue(built.kernel, kernel.spec), len(MATMUL_SLOTS)
     more, scalars = _kernel_slots(built, error + FIRST_SLOT)
     function = slot("epilogue"), KernelText(epilogue.text, epilogue.name)
     return replace(emitted, buffers=buffers + more, scalar_slots=scalars, error_slots=[error], functions=[function])

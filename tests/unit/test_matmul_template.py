@@ -208,7 +208,8 @@ def scale_and_bias() -> tuple[str, str]:
     store = Store(2, (inner * sizes[2] + row) * sizes[3] + column, p.add(p.add(scaled, load(1, column, dtypes.float32)), batch))
     buffers = tuple(BufferParameter(dtypes.float32, access) for access in ("read", "read", "write", "read"))
     axes = tuple(KernelAxis(name, size) for name, size in zip(names, sizes, strict=True))
-    code = emit_epilogue(Kernel(axes, (), "n", buffers, ("rows", "columns"), (), (store,)), dtypes.float32, cpu.cpu_features())
+    kernel = Kernel(axes, (), "n", buffers, ("rows", "columns"), (), (store,))
+    code = emit_epilogue(kernel, dtypes.float32, cpu.vector_bits() // 32, cpu.cpu_features())
     return code.text, code.name
 
 
