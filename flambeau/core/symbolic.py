@@ -236,7 +236,9 @@ def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 def divide_out(value: Dim, divisor: Dim) -> tuple[Dim, Dim]:
     """``(quotient, remainder)`` with ``value == quotient * divisor + remainder``, by polynomial long division."""
     if isinstance(divisor, int) and isinstance(value, int):
-        return divmod(value, divisor)
+        return divmod(value, divisor) if divisor else (0, value)
+    if is_constant(divisor, 0):
+        return 0, value
     lead, lead_coefficient = terms_of(divisor)[0]
     quotient: Dim = 0
     remainder: Dim = 0

@@ -17,7 +17,7 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
     """
     wanted = set(inputs)
     order = toposort(outputs, stop=lambda node: node in wanted)
-    active = _depends_on(order, inputs)
+    active = depends_on(order, inputs)
     total: dict[Node, Node] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None and output in active:
@@ -62,7 +62,8 @@ def _accumulate(total: dict[Node, Node], node: Node, part: Node) -> None:
     total[node] = part if known is None else total_of(known, part)
 
 
-def _depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:
+def depends_on(order: Sequence[Node], inputs: Sequence[Node]) -> set[Node]:
+    """The nodes of a topological order that change with ``inputs``, these included."""
     active = set(inputs)
     for node in order:
         if any(s in active for s in node.sources):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flambeau.core.aval import Aval
-from flambeau.derivative.differentiate import gradients
+from flambeau.derivative.differentiate import depends_on, gradients
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
 
@@ -18,6 +18,9 @@ class Partition:
     ``saved`` lists the forward nodes that ``backward`` takes as its first inputs (inputs, outputs and extra ones); its
     remaining inputs are the cotangents of the outputs marked in ``present``. Its outputs are the gradients of the
     inputs marked in ``given``, in order.
+
+    The extra values among ``constants`` do not change with the inputs differentiated by. The others would be taken for constants
+    too when ``backward`` itself is differentiated; that has to start from the inputs ``origins`` instead.
     """
 
     forward: Graph
@@ -26,10 +29,15 @@ class Partition:
     backward: Graph
     present: tuple[bool, ...]
     given: tuple[bool, ...]
+    constants: frozenset[Node]
+    origins: tuple[Node, ...]
 
 
-def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> Partition:
-    """Differentiate ``graph`` by the inputs ``wanted``, given cotangents of the outputs marked in ``present``."""
+def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool], extra: frozenset[Node] | None = None) -> Partition:
+    """Differentiate ``graph`` by the inputs ``wanted``, given cotangents of the outputs marked in ``present``.
+
+    Only ``extra`` values are saved beside inputs and outputs when it is given; else those that are worth it.
+    """
     cotangent, value = _unused(graph, "g"), _unused(graph, "v")
     cotangents = [
         graph_input(f"{cotangent}{i}", Aval(o.shape, o.dtype)) if here else None
@@ -37,16 +45,18 @@ def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool]) -> 
     ]
     parts = gradients(graph.outputs, cotangents, wanted)
     found = [g for g in parts if g is not None]
-    saved = _saved(graph, found)
+    saved = _saved(graph, found, extra)
+    kept = [n for n in saved if n.op is not INPUT and n not in graph.outputs]
+    varying = [n for n in kept if n.dtype.is_floating_point and n in depends_on(toposort(kept), wanted)]
     names: dict[Node, Node] = {
         node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)
     }
     given = [g for g in cotangents if g is not None]
     outputs = rebuild(found, lambda node, sources: None, {**names, **{g: g for g in given}})
-    extra = tuple(n for n in saved if n.op is not INPUT and n not in graph.outputs)
     return Partition(
-        Graph(graph.inputs, (*graph.outputs, *extra)), extra, saved,
-        Graph((*names.values(), *given), tuple(outputs)), tuple(present), tuple(g is not None for g in parts),
+        Graph(graph.inputs, (*graph.outputs, *kept)), tuple(kept), saved, Graph((*names.values(), *given), tuple(outputs)),
+        tuple(present), tuple(g is not None for g in parts), frozenset(kept).difference(varying),
+        tuple(n for n in toposort(varying) if n.op is INPUT),
     )  # fmt: skip
 
 
@@ -58,9 +68,9 @@ def _unused(graph: Graph, stem: str) -> str:
     return stem
 
 
-def _saved(graph: Graph, roots: Sequence[Node]) -> tuple[Node, ...]:
+def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -> tuple[Node, ...]:
     """Forward values that the backward part starts from: inputs and outputs as they are, results of reductions,
-    products and draws; pointwise work and views in between are done again."""
+    products and draws (or just ``extra``); pointwise work and views in between are done again."""
     forward = set(toposort(graph.outputs)) | set(graph.inputs)
     outputs = set(graph.outputs)
     seen: set[Node] = set()
@@ -71,7 +81,7 @@ def _saved(graph: Graph, roots: Sequence[Node]) -> tuple[Node, ...]:
         if node in seen:
             continue
         seen.add(node)
-        if node in forward and (node.op is INPUT or node in outputs or _worth_saving(node)):
+        if node in forward and (node.op is INPUT or node in outputs or (_worth_saving(node) if extra is None else node in extra)):
             if node.op is INPUT or node.op.family != "source":
                 saved[node] = None
                 continue

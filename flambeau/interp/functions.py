@@ -82,18 +82,21 @@ class GraphFunction:
     def output_shapes(self, sizes: Mapping[str, int]) -> list[Ints]:
         return [tuple(evaluate(d, sizes) for d in o.shape) for o in self.graph.outputs]
 
-    def derivative(self, wanted: tuple[bool, ...], present: tuple[bool, ...], sizes: Mapping[str, int]) -> Derivative | None:
+    def derivative(
+        self, wanted: tuple[bool, ...], present: tuple[bool, ...], sizes: Mapping[str, int], extra: frozenset[Node] | None = None
+    ) -> Derivative | None:
         """Forward and backward functions for gradients of the marked tensors; None when no output depends on them.
 
-        Differentiating compares sizes too, so there may be one for some sizes and another for others.
+        Differentiating compares sizes too, so there may be one for some sizes and another for others. ``extra`` values of the
+        graph are all that is saved beside inputs and outputs when it is given.
         """
-        variants = self._derivatives.setdefault((wanted, present), [])
+        variants = self._derivatives.setdefault((wanted, present, extra), [])
         for holds, found in variants:
             if holds is None or holds(sizes):
                 return found
         inputs = [n for n, w in zip(self.graph.inputs, wanted, strict=False) if w]
         with SizeScope(sizes) as scope:
-            split = partition(self.graph, inputs, present)
+            split = partition(self.graph, inputs, present, extra)
             derivative = Derivative(self, split) if any(split.given) else None
         known = {(r, e) for r, e, _ in self.predicates}
         new = [(r, e, truth) for (r, e), truth in scope.predicates.items() if (r, e) not in known]
@@ -146,7 +149,8 @@ class Derivative:
     """How to differentiate a function: run ``forward`` (outputs, then extra saved values), later ``backward``.
 
     ``saved`` says where each saved value of the backward function comes from: ("input", i), ("number", j), ("output", k) or
-    ("extra", k). Backward's tensors are the saved tensors, then the cotangents of the outputs marked present.
+    ("extra", k). Backward's tensors are the saved tensors, then the cotangents of the outputs marked present. ``kept`` adds
+    what only a second derivative needs.
     """
 
     function: GraphFunction
@@ -161,6 +165,8 @@ class Derivative:
         cotangents = split.backward.inputs[len(split.saved) :]
         inputs = (*(placeholders[n] for n in tensors), *cotangents, *(placeholders[n] for n in numbers))
         self.saved = [self._origin(n) for n in tensors]
+        origins = [n for n in split.origins if n not in tensors and original.graph.inputs.index(n) < original.tensors]
+        self.kept = self.saved + [self._origin(n) for n in origins]
         self.saved_numbers = [original.graph.inputs.index(n) - original.tensors for n in numbers]
         graph = Graph(inputs, split.backward.outputs)
         self.backward = GraphFunction(original.name + "_backward", graph, len(tensors) + len(cotangents))

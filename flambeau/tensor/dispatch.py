@@ -16,6 +16,7 @@ from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
+from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
@@ -379,7 +380,7 @@ class OperatorEntry(Entry):
         assert isinstance(derivative, Derivative)
         self.plan = plan
         self.numbers = list(numbers)
-        self.saved = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.saved]
+        self.saved = [self._save(kind, i, plan, tensors, results) for kind, i in derivative.kept]
 
     @staticmethod
     def _save(kind: str, index: int, plan: CallPlan, tensors: Sequence[Any], results: list[Any]) -> Saved:
@@ -396,11 +397,13 @@ class OperatorEntry(Entry):
         return entry_name(self.plan.run.function.name)
 
     def tensors(self) -> list[Any]:
-        """The saved tensors, checked; outputs of this entry with their place on the tape."""
+        """The saved tensors that are needed, checked; outputs of this entry with their place on the tape."""
         if self.saved is None:
             raise RuntimeError(SECOND_BACKWARD)
+        derivative = self.plan.derivative
+        assert isinstance(derivative, Derivative)
         out: list[Any] = []
-        for saved in self.saved:
+        for saved in self.saved if context.grad_enabled else self.saved[: len(derivative.saved)]:
             tensor = check_saved(self, saved)
             if saved.output >= 0 and context.grad_enabled:
                 tensor = new_tensor(tensor.memory, tensor.address, tensor.meta)
@@ -414,8 +417,9 @@ class OperatorEntry(Entry):
         assert isinstance(derivative, Derivative)
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
-        if any(c is None for c in present):
-            narrowed = self._narrowed(cotangents, saved)
+        again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
+        if again or any(c is None for c in present):
+            narrowed = self._narrowed(cotangents, saved, derivative.split.constants if again else None)
             if narrowed is None:
                 zero = new_zeros
                 present = [
@@ -425,24 +429,31 @@ class OperatorEntry(Entry):
                 derivative, saved = narrowed
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
-        gradients = backward_call(plan, derivative, saved, present, numbers)
+        gradients = backward_call(plan, derivative, saved[: len(derivative.saved)], present, numbers)
         if plan.structure is None or plan.run.into or None not in gradients:
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
         return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
 
-    def _narrowed(self, cotangents: list[Any], saved: list[Any]) -> tuple[Derivative, list[Any]] | None:
-        """The derivative for just the cotangents that came back, if what was saved is enough for it."""
+    def _narrowed(
+        self, cotangents: list[Any], saved: list[Any], extra: frozenset[Node] | None = None
+    ) -> tuple[Derivative, list[Any]] | None:
+        """The derivative for just the cotangents that came back, if what was saved is enough for it.
+
+        With ``extra`` it starts from nothing else but inputs and outputs, whose own history a second derivative can follow.
+        """
         full = self.plan.derivative
         assert isinstance(full, Derivative)
-        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents), self.plan.sizes)
-        if narrow is None or narrow.given != full.given:
+        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents), self.plan.sizes, extra)
+        if narrow is None or (narrow.given != full.given and extra is None):
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}
-        places = dict(zip(full.saved, saved, strict=True))
+        places = dict(zip(full.kept, saved, strict=False))
         chosen: list[Any] = []
         for kind, i in narrow.saved:
             origin = (kind, extras.get(narrow.split.extra[i], -1)) if kind == "extra" else (kind, i)
+            if origin not in places and extra is not None:
+                raise NotImplementedError(f"{self.name}: the second derivative needs values that were not saved; do not use create_graph")
             if origin not in places:
                 return None
             chosen.append(places[origin])

@@ -94,7 +94,7 @@ class NativePlan:
         assert isinstance(plan.derivative, Derivative)
         edges = [position for position, wanted in enumerate(plan.wanted) if wanted]
         saves: list[int] = []
-        for kind, index in plan.derivative.saved:
+        for kind, index in plan.derivative.kept:
             place = plan.count + index if kind == "extra" else index
             written = kind == "input" and bool(plan.run.into) and index in plan.run.into
             output = index if kind == "output" else -1
@@ -103,7 +103,7 @@ class NativePlan:
         results = [output for output, meta in enumerate(metas) if meta.dtype.is_floating_point]
         return self._keep(pack(layouts.Recording, {
             "call_plan": id(plan), "metas": id(metas), "edge_count": len(edges), "edges": self._keep(edges),
-            "save_count": len(plan.derivative.saved), "saves": self._keep(saves),
+            "save_count": len(plan.derivative.kept), "saves": self._keep(saves),
             "result_count": len(results), "results": self._keep(results),
         }), plan, metas)  # fmt: skip
 

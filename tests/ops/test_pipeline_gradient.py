@@ -67,7 +67,7 @@ SMOOTH: dict[str, Any] = {
     "pow": lambda x, y: ops.pow(ops.add(ops.square(x), 0.5), y), "index_select": lambda x, y: ops.mul(ops.flip(x, (0,)), x),
     "cat": lambda x, y: ops.square(ops.cat([x, y], 1)), "norm": lambda x, y: ops.vector_norm(ops.add(x, 3.0)),
     "where": lambda x, y: ops.where(ops.gt(x, 0.0), ops.square(x), y),
-    "view": lambda x, y: ops.square(ops.transpose(ops.slice(x, 1, 1, 4), 0, 1)), "mse_loss": lambda x, y: ops.mse_loss(x, y),
+    "view": lambda x, y: ops.square(ops.transpose(ops.narrow(x, 1, 1, 3), 0, 1)), "mse_loss": lambda x, y: ops.mse_loss(x, y),
 }  # fmt: skip
 
 
