@@ -41,6 +41,7 @@ from flambeau.core.layout import channels_last as channels_last
 from flambeau.core.layout import channels_last_3d as channels_last_3d
 from flambeau.core.layout import contiguous_format as contiguous_format
 from flambeau.core.layout import preserve_format as preserve_format
+from flambeau.core.layout import sparse_coo as sparse_coo
 from flambeau.core.layout import strided as strided
 from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
@@ -402,6 +403,10 @@ from flambeau.tensor.functions_shape import unsafe_split_with_sizes as unsafe_sp
 from flambeau.tensor.functions_shape import unsqueeze as unsqueeze
 from flambeau.tensor.functions_shape import vsplit as vsplit
 from flambeau.tensor.functions_shape import vstack as vstack
+from flambeau.tensor.functions_windows import bartlett_window as bartlett_window
+from flambeau.tensor.functions_windows import blackman_window as blackman_window
+from flambeau.tensor.functions_windows import hamming_window as hamming_window
+from flambeau.tensor.functions_windows import hann_window as hann_window
 from flambeau.tensor.grad_mode import enable_grad as enable_grad
 from flambeau.tensor.grad_mode import inference_mode as inference_mode
 from flambeau.tensor.grad_mode import is_grad_enabled as is_grad_enabled
@@ -458,6 +463,7 @@ _LAZY = {
     "linalg": ("flambeau.linalg", None),
     "fft": ("flambeau.fft", None),
     "special": ("flambeau.special", None),
+    "signal": ("flambeau.signal", None),
     "testing": ("flambeau.testing", None),
     "amp": ("flambeau.amp", None),
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "Layout", "MemoryFormat", "channels_last", "channels_last_3d", "check_layout", "check_memory_format", "contiguous_format",
-    "preserve_format", "strided",
+    "Layout", "MemoryFormat", "channels_last", "channels_last_3d", "check_layout", "contiguous_format", "memory_order",
+    "preserve_format", "sparse_coo", "strided",
 ]  # fmt: skip
 
 
@@ -24,7 +24,7 @@ class _Named:
 
 
 class Layout(_Named):
-    """How elements are stored; ``strided`` is the one there is."""
+    """How elements are stored; ``strided`` is the only one that tensors have so far."""
 
     __slots__ = ()
 
@@ -36,12 +36,13 @@ class MemoryFormat(_Named):
 
 
 strided = Layout("strided")
+sparse_coo = Layout("sparse_coo")
 contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 
-_NAMED = {value.name: value for value in (strided, contiguous_format, preserve_format, channels_last, channels_last_3d)}
+_NAMED = {value.name: value for value in (strided, sparse_coo, contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 def by_name(name: str) -> _Named:
@@ -49,13 +50,22 @@ def by_name(name: str) -> _Named:
     return _NAMED[name]
 
 
-def check_memory_format(operator: str, memory_format: object) -> None:
-    """NotImplementedError for the formats with channels last; TypeError for what is no format."""
+_ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def memory_order(operator: str, memory_format: object, rank: int) -> tuple[int, ...] | None:
+    """The order that dimensions have in memory, outermost first; None for formats that do not change it.
+
+    RuntimeError for a tensor of another rank than the format is for, TypeError for what is no format.
+    """
     if memory_format is None or memory_format is contiguous_format or memory_format is preserve_format:
-        return
+        return None
     if not isinstance(memory_format, MemoryFormat):
         raise TypeError(f"{operator}(): argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}")
-    raise NotImplementedError(f"{operator}: memory_format={memory_format} is not supported; leave it out to keep rows together")
+    order = _ORDERS[memory_format]
+    if len(order) != rank:
+        raise RuntimeError(f"{operator}: required rank {len(order)} tensor to use {memory_format.name} format, got rank {rank}")
+    return order
 
 
 def check_layout(operator: str, layout: object) -> None:

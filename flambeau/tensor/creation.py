@@ -15,7 +15,7 @@ from flambeau.core import dtypes
 from flambeau.core.context import context, outside_capture
 from flambeau.core.device import usable_device
 from flambeau.core.dtypes import dtype
-from flambeau.core.layout import check_layout, check_memory_format, contiguous_format, strided
+from flambeau.core.layout import check_layout, contiguous_format, memory_order, strided
 from flambeau.ops.declare import default_float, number_type
 from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import dispatch, dlpack
@@ -29,15 +29,13 @@ Sizes = Sequence[int]
 
 def finished(
     operator: str, tensor: Any, requires_grad: bool = False, out: Any = None, device: Any = None, layout: Any = strided,
-    pin_memory: bool = False, memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Any:  # fmt: skip
     """``tensor`` with what a creation function was asked for besides; errors for what there is not."""
     if device is not None:
         usable_device(device)
     if layout is not strided:
         check_layout(operator, layout)
-    if memory_format is not None:
-        check_memory_format(operator, memory_format)
     if pin_memory:
         raise NotImplementedError(f"{operator}: pin_memory=True is not supported; there is no accelerator to pin memory for")
     if out is not None:
@@ -47,7 +45,7 @@ def finished(
 
 def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = given_sizes(size)
-    if not all([type(n) is int for n in shape]):
+    if set(map(type, shape)) - {int}:
         shape = tuple(map(operator_index, shape))
     if shape and min(shape) < 0:
         raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
@@ -223,7 +221,11 @@ def legacy_tensor(args: tuple[Any, ...], kind: dtype) -> Any:
 # -- one value ------------------------------------------------------------------------------------------
 def empty(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Undefined elements."""
-    return finished("empty", empty_tensor(_shape("empty", size), dtype or default_float()), requires_grad, **options)
+    shape = _named_shape("empty", size, options)
+    order = memory_order("empty", options.pop("memory_format"), len(shape)) if "memory_format" in options else None
+    if order is not None:
+        return empty_permuted(shape, order, dtype=dtype, requires_grad=requires_grad, **options)
+    return finished("empty", empty_tensor(shape, dtype or default_float()), requires_grad, **options)
 
 
 def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -292,19 +294,20 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     """Undefined elements in the shape of ``input``, and in its order of dimensions if it has no gaps."""
     meta = input.meta
     kind = dtype or meta.dtype
-    if meta.contiguous or memory_format is contiguous_format:
+    wanted = memory_order("empty_like", memory_format, len(meta.shape))
+    if wanted is None and (meta.contiguous or memory_format is contiguous_format):
         out = empty_tensor(meta.shape, kind)
     else:
-        order = sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
+        order = wanted or sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
         out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind)
-    return finished("empty_like", out, requires_grad, memory_format=memory_format, **options)
+    return finished("empty_like", out, requires_grad, **options)
 
 
 def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Zeros in the shape and dtype of ``input``."""
-    if input.meta.contiguous:
+    if input.meta.contiguous and memory_format is None:
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
-        return finished("zeros_like", out, requires_grad, memory_format=memory_format, **options)
+        return finished("zeros_like", out, requires_grad, **options)
     out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()
     return out.requires_grad_() if requires_grad else out
 

@@ -11,7 +11,7 @@ from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.device import Device, usable_device
 from flambeau.core.dtypes import dtype
-from flambeau.core.layout import check_memory_format
+from flambeau.core.layout import channels_last, contiguous_format, memory_order
 from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing
@@ -56,10 +56,13 @@ class MemoryMethods(TensorBase):
         ``copy`` asks for a copy in any case.
         """
         wanted, copy = _conversion(args, device, dtype, copy)
-        check_memory_format("to", memory_format)
+        out: Any = self
         if wanted is not None and wanted is not self.meta.dtype:
-            return ops.to_dtype(self, wanted)
-        return self.clone() if copy else self  # type: ignore[return-value]
+            out, copy = ops.to_dtype(self, wanted), False
+        if memory_format is not None:
+            laid = _in_order(out, memory_order("to", memory_format, len(self.meta.shape)), memory_format)
+            out, copy = laid, copy and laid is out
+        return out.clone() if copy else out
 
     def float(self, memory_format: Any = None) -> Tensor:
         return _cast(self, dtypes.float32, memory_format)
@@ -115,13 +118,24 @@ class MemoryMethods(TensorBase):
 
     # -- copies -----------------------------------------------------------------------------------------
     def contiguous(self, memory_format: Any = None) -> Tensor:
-        check_memory_format("contiguous", memory_format)
-        return self if self.meta.contiguous else ops.clone(self)  # type: ignore[return-value]
+        """The tensor itself if its elements lie row-major (or in the order of ``memory_format``), else a copy that does."""
+        return _in_order(self, memory_order("contiguous", memory_format, len(self.meta.shape)), contiguous_format)
+
+    def is_contiguous(self, memory_format: Any = None) -> Any:
+        """Whether the elements lie row-major (or in the order of ``memory_format``) without gaps."""
+        if memory_format is None or memory_format is contiguous_format:
+            return self.meta.contiguous
+        if len(self.meta.shape) != (4 if memory_format is channels_last else 5):
+            return False
+        order = memory_order("is_contiguous", memory_format, len(self.meta.shape))
+        return order is not None and _lies_in(self.meta, order)
 
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """A copy in memory of its own, with the strides of a tensor that has no gaps."""
-        check_memory_format("clone", memory_format)
-        row_major = self.meta.contiguous or not is_dense(self.meta) or str(memory_format) == "torch.contiguous_format"
+        order = None if memory_format is None else memory_order("clone", memory_format, len(self.meta.shape))
+        if order is not None:
+            return _laid_out(self, order)
+        row_major = self.meta.contiguous or not is_dense(self.meta) or memory_format is contiguous_format
         return ops.clone(self) if row_major else ops.to_dtype(self, self.meta.dtype)
 
     def copy_(self, src: Any, non_blocking: Any = False) -> Self:
@@ -334,6 +348,29 @@ class MemoryMethods(TensorBase):
 
     def __complex__(self) -> complex:
         return complex(self.item())  # type: ignore[attr-defined]
+
+
+def _lies_in(meta: TensorMeta, order: tuple[int, ...]) -> bool:
+    """Whether the elements fill their memory with the dimensions in ``order``."""
+    running = 1
+    for axis in reversed(order):
+        if meta.shape[axis] != 1 and meta.strides[axis] != running:
+            return False
+        running *= max(meta.shape[axis], 1)
+    return True
+
+
+def _in_order(x: Any, order: tuple[int, ...] | None, memory_format: Any) -> Any:
+    """``x`` itself, or a copy whose dimensions lie in ``order`` (None: as they are, row-major for ``contiguous_format``)."""
+    if order is None:
+        return x if x.meta.contiguous or memory_format is not contiguous_format else ops.clone(x)
+    return x if _lies_in(x.meta, order) else _laid_out(x, order)
+
+
+def _laid_out(x: Any, order: tuple[int, ...]) -> Any:
+    """A copy whose dimensions lie in ``order``."""
+    back = sorted(range(len(order)), key=lambda axis: order[axis])
+    return ops.permute(ops.clone(ops.permute(x, order)), tuple(back))
 
 
 def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:

@@ -111,10 +111,6 @@ class TensorCore(TensorBase):
         self.materialize()
         return self.address
 
-    def is_contiguous(self, memory_format: object = None) -> bool:
-        """Whether the elements lie row-major without gaps."""
-        return self.meta.contiguous
-
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating point type."""
         return self.meta.dtype.is_floating_point

@@ -53,7 +53,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("arange", lambda: torch.arange(0, 5, -1), RuntimeError, "inconsistent with step sign"),
     ("randint", lambda: torch.randint(5, 5, (1,)), RuntimeError, "less than"),
     ("uniform", lambda: torch.ones(1).uniform_(2, 1), RuntimeError, "from=2 > to=1"),
-    ("channels last", lambda: torch.ones(1, 1, 1, 1).contiguous(memory_format=torch.channels_last), NotImplementedError, "channels_last"),
+    ("channels last", lambda: torch.ones(1, 1).contiguous(memory_format=torch.channels_last), RuntimeError, "rank 4.*channels_last"),
     ("state", lambda: torch.Generator().set_state(torch.zeros(3, dtype=torch.uint8)), RuntimeError, "bytes"),
     ("item assignment", lambda: torch.ones(2).__setitem__(0, torch.ones(3)), RuntimeError, "shape|expand"),
     ("deepcopy", lambda: __import__("copy").deepcopy(torch.ones(1, requires_grad=True) * 2), RuntimeError, "graph leaves"),

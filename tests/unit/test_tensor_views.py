@@ -129,3 +129,16 @@ def test_resize_and_set() -> None:
     y.set_(x)
     assert y.data_ptr() == x.data_ptr() and y.shape == (2, 3)
     assert y.untyped_storage() == x.untyped_storage() and len(x.untyped_storage()) == 48
+
+
+def test_channels_last() -> None:
+    x = torch.rand(2, 3, 4, 5, requires_grad=True)
+    y = x.contiguous(memory_format=torch.channels_last)
+    assert y.stride() == (60, 1, 15, 3) and y.is_contiguous(memory_format=torch.channels_last) and not y.is_contiguous()
+    np.testing.assert_array_equal(y.detach().numpy(), x.detach().numpy())
+    assert y.contiguous(memory_format=torch.channels_last) is y and (y * 2).stride() == y.stride()
+    assert y.clone(memory_format=torch.contiguous_format).is_contiguous() and y.clone().stride() == y.stride()
+    assert torch.empty_like(x, memory_format=torch.channels_last).stride() == y.stride()
+    assert x.to(torch.float64, memory_format=torch.channels_last).stride() == y.stride()
+    (y * y).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy())

@@ -1,0 +1,3 @@
+"""torch.signal: window functions."""
+
+from flambeau.signal import windows as windows
