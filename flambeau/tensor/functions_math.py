@@ -168,7 +168,7 @@ def _check_weights(x: Any, fweights: Any, aweights: Any) -> None:
             continue
         meta = weights.meta
         if len(meta.shape) > 1 or meta.numel != x.meta.shape[1]:
-            raise RuntimeError(f"cov: expected {name} to be a vector of {x.meta.shape[1]}, one for each observation, got {list(meta.shape)}")
+            raise RuntimeError(f"cov: {name} must be a vector of {x.meta.shape[1]}, one for each observation; got {list(meta.shape)}")
         if meta.dtype.is_floating_point != floating:
             raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got {meta.dtype}")
         if meta.numel and ops.amin(weights, ()).item() < 0:
