@@ -106,7 +106,7 @@ def ours(case: Case, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Calla
     spec = MatmulSpec(dtypes.float32, dtypes.float32, a_layout, b_layout, cpu.vector_bits(), cpu.cpu_features())
     kernel = vector_kernel(spec) if m == 1 else matmul_kernel(spec)
     address = get_kernel(KernelText(kernel.text, kernel.name)).address
-    plan = kernel.plan(case.batch, m, n, case.k)
+    plan = kernel.plan(case.batch, m, n, case.k, THREADS)
     slots = [0, plan.grain, a.data_ptr(), b.data_ptr(), c.data_ptr(), 1, case.batch, m, n, case.k]
     tasks = TaskArray(plan.scratch_bytes)
     tasks.add(address, [*slots, 0, *a.stride(), 0, *b.stride(), 0, *c.stride()[:2], 0], chunks=plan.chunks, wave=0)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from flambeau.compilation.emission import Emitted
 from flambeau.compilation.kernel_cache import KernelText, module_key, toolchain
+from flambeau.core.config import config
 from flambeau.core.symbolic import Dim, evaluate
 from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import disk_cache
@@ -88,9 +89,10 @@ def _place(plan: Blueprint, schedule: Schedule, slots: list[list[Slot]], resolve
 
 # -- on disk --------------------------------------------------------------------------------------------
 def blueprint_key(graph: Graph, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int]) -> str:
-    """The name of a bound program on disk: its graph, layouts and sizes, this package's source, and the toolchain."""
+    """The name of a bound program on disk: its graph, layouts and sizes, this package's source, the toolchain and the threads."""
     values = sorted(sizes.items())
-    return disk_cache.key(_FORMAT, disk_cache.source_epoch(), toolchain(), as_python(graph), repr(inputs), repr(outputs), repr(values))
+    machine = toolchain(), config.threads
+    return disk_cache.key(_FORMAT, disk_cache.source_epoch(), *machine, as_python(graph), repr(inputs), repr(outputs), repr(values))
 
 
 def load_blueprint(key: str) -> Blueprint | None:

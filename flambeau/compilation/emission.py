@@ -176,7 +176,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
         counts = evaluate(operands.outer, sizes), evaluate(operands.inner, sizes), m, n, k
         values: list[int | None] = [None, None, None, *counts, *(evaluate(s, sizes) for s in strides)]
         values += [0] if store else [None, None, 0, *_kernel_arguments(built, schedule, sizes)]
-        plan = kernel.plan(batch, m, n, k)
+        plan = kernel.plan(batch, m, n, k, config.threads)
         return Launch(plan.grain, plan.chunks, batch * m * n * k // 50, values)
 
     def slot(name: str) -> int:
@@ -184,7 +184,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
 
     text, factors = KernelText(kernel.text, kernel.name), zip("ab", operands.buffers, operands.offsets, operands.dtypes, strict=True)
     buffers: list[tuple[int, int, Dim, int]] = [(slot(name), b, offset, kind.itemsize) for name, b, offset, kind in factors]
-    emitted = Emitted(text, call.wave, lambda sizes: kernel.scratch_bytes(*dimensions(sizes)), launch, buffers)
+    emitted = Emitted(text, call.wave, lambda sizes: kernel.plan(*dimensions(sizes), config.threads).scratch_bytes, launch, buffers)
     if store is not None:
         buffers.append((slot("c"), store.buffer, store.offset, kernel.spec.compute.itemsize))
         return emitted

@@ -76,20 +76,11 @@ class MatmulKernel:
     name: str
     text: str
     spec: MatmulSpec
-    planner: Callable[[int, int, int, int], MatmulPlan]
+    planner: Callable[[int, int, int, int, int], MatmulPlan]
 
-    def plan(self, batch: int, m: int, n: int, k: int) -> MatmulPlan:
-        """How ``batch`` products of (m, k) with (k, n) are cut: a pure function of the sizes."""
-        return self.planner(batch, m, n, k)
-
-    def chunks(self, batch: int, m: int, n: int, k: int) -> int:
-        return self.plan(batch, m, n, k).chunks
-
-    def grain(self, batch: int, m: int, n: int, k: int) -> int:
-        return self.plan(batch, m, n, k).grain
-
-    def scratch_bytes(self, batch: int, m: int, n: int, k: int) -> int:
-        return self.plan(batch, m, n, k).scratch_bytes
+    def plan(self, batch: int, m: int, n: int, k: int, threads: int = 1) -> MatmulPlan:
+        """How ``batch`` products of (m, k) with (k, n) are cut for so many threads; an element's bits are the same for every cut."""
+        return self.planner(threads, batch, m, n, k)
 
 
 def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
@@ -97,7 +88,7 @@ def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
 
     >>> from flambeau.core import dtypes
     >>> spec = MatmulSpec(dtypes.float32, dtypes.float32, "row", "col", 512, frozenset({"fma", "avx512f"}))
-    >>> matmul_kernel(spec).chunks(1, 2048, 384, 128) > 1
+    >>> matmul_kernel(spec).plan(1, 2048, 384, 128, threads=2).chunks > 1
     True
     """
     a, b = Operand(spec.a_dtype, spec.a_layout), Operand(spec.b_dtype, spec.b_layout)
@@ -122,7 +113,7 @@ def vector_kernel(spec: MatmulSpec) -> MatmulKernel:
 
     >>> from flambeau.core import dtypes
     >>> spec = MatmulSpec(dtypes.float32, dtypes.bfloat16, "row", "col", 512, frozenset({"fma", "avx512f"}))
-    >>> vector_kernel(spec).chunks(1, 1, 4096, 4096)
+    >>> vector_kernel(spec).plan(1, 1, 4096, 4096, threads=2).chunks
     8
     """
     a, b = Operand(spec.a_dtype, spec.a_layout), Operand(spec.b_dtype, spec.b_layout)

@@ -1,4 +1,4 @@
-"""How a matrix product is cut into tiles, blocks and chunks: pure functions of types, features and sizes."""
+"""How a matrix product is cut into tiles, blocks and chunks: by types, features, sizes and threads, with the same bits for every cut."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ GRAIN_BITS = 20
 LEAST_WORK, WANTED_WORK = 1_000_000, 8_000_000
 MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
 # Splitting rows reads B once more for each part, splitting columns A. Reading or packing an element costs this many times as
-# much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only.
+# much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only: as
+# many as keep all threads busy.
 PACKED_COST, PLAIN_COST = 11, 3
 FAR_BYTES = 3072
-MOST_LOSS, FEW_CHUNKS = 0.045, 4
+MOST_LOSS, FEW_CHUNKS, FEW_FOR_A_THREAD = 0.045, 4, 2
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ def panel_bytes(shape: TileShape) -> int:
     return _round_up(max(by_rows, shape.depth * shape.panel) * shape.itemsize, 64)
 
 
-def plan_blocks(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int, k: int) -> MatmulPlan:
+def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: int, m: int, n: int, k: int) -> MatmulPlan:
     """How C is cut: blocks of rows and columns, several of them a chunk when they are small."""
     if batch == 0 or m == 0 or n == 0:
         return MatmulPlan(0, 0, 0)
-    rows, columns = _block(shape, a, b, batch, m, n, k)
+    rows, columns = _block(shape, a, b, max(FEW_CHUNKS, FEW_FOR_A_THREAD * threads), batch, m, n, k)
     blocks = batch * -(-m // rows) * -(-n // columns)
     work = 2 * min(rows, m) * min(columns, n) * max(k, 1)
     count = min(-(-LEAST_WORK // work), (1 << GRAIN_BITS) - 1)
@@ -65,8 +66,8 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n:
     return MatmulPlan(-(-blocks // count), grain, _round_up(size, 64))
 
 
-def _block(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
-    """Rows and columns of the block of C that is computed in one go."""
+def _block(shape: TileShape, a: Operand, b: Operand, few: int, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
+    """Rows and columns of the block of C that is computed in one go; ``few`` chunks may cost what they like."""
     a_cost = PACKED_COST if a.must_pack or k * shape.itemsize > FAR_BYTES else PLAIN_COST
     b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
     wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
@@ -77,7 +78,7 @@ def _block(shape: TileShape, a: Operand, b: Operand, batch: int, m: int, n: int,
         else:
             split = down, 2 * across
         loss = b_cost * split[0] / m + a_cost * split[1] / n
-        if loss > MOST_LOSS and batch * down * across >= FEW_CHUNKS:
+        if loss > MOST_LOSS and batch * down * across >= few:
             break
         down, across = split
     return _whole_tiles(shape, -(-m // down)) if down > 1 else m, _round_up(-(-n // across), shape.columns)

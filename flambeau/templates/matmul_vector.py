@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
-from flambeau.templates.matmul_plan import MatmulPlan
+from flambeau.templates.matmul_plan import GRAIN_BITS, MatmulPlan
 from flambeau.templates.matmul_tile import (
     SLOTS,
     STORE,
@@ -29,27 +29,26 @@ __all__ = ["emit_vector_product", "plan_vector_product"]
 # Columns of B whose dot products are computed together, and rows of B that are added up in one pass over the results.
 TOGETHER = 8
 # Vectors of results in a block: long enough runs of a row for the hardware to foresee, short enough to stay in the first-level cache.
-BLOCK_VECTORS = 32
+LEAST_VECTORS, MOST_VECTORS = 8, 32
 LEAST_BYTES, MOST_CHUNKS = 1 << 18, 64
 
 
-def block_columns(lanes: int) -> int:
-    """Columns of C that are computed in one go."""
-    return BLOCK_VECTORS * lanes
-
-
-def plan_vector_product(lanes: int, itemsize: int, batch: int, m: int, n: int, k: int) -> MatmulPlan:
-    """Chunks of some blocks of columns each; ``grain`` is their number."""
+def plan_vector_product(lanes: int, itemsize: int, threads: int, batch: int, m: int, n: int, k: int) -> MatmulPlan:
+    """Chunks of some blocks of columns each; ``grain`` holds the columns of a block and the blocks of a chunk."""
     if m > 1:
         raise ValueError(f"matmul: a kernel for one row of A was given {m} rows; use a general kernel.")
-    blocks = batch * m * -(-n // block_columns(lanes))
-    if blocks == 0:
+    if batch * m * n == 0:
         return MatmulPlan(0, 0, 0)
-    size = max(1, k * min(n, block_columns(lanes)) * itemsize)
+    vectors = MOST_VECTORS
+    while vectors > LEAST_VECTORS and batch * -(-n // (vectors * lanes)) < 2 * threads:
+        vectors //= 2
+    columns = vectors * lanes
+    blocks = batch * -(-n // columns)
+    size = max(1, k * min(n, columns) * itemsize)
     share = max(-(-LEAST_BYTES // size), -(-blocks // MOST_CHUNKS))
-    # The row of A in the compute type, read by whole vectors, then the results of a block.
-    scratch = (-(-k // lanes) * lanes + block_columns(lanes)) * itemsize
-    return MatmulPlan(-(-blocks // share), share, -(-scratch // 64) * 64)
+    # The results of a block, then the row of A in the compute type, read by whole vectors.
+    scratch = (-(-k // lanes) * lanes + columns) * itemsize
+    return MatmulPlan(-(-blocks // share), columns | share << GRAIN_BITS, -(-scratch // 64) * 64)
 
 
 def emit_vector_product(e: Emitter, name: str, a: Operand, b: Operand, kind: str, lanes: int, fused: bool) -> None:
@@ -193,21 +192,23 @@ class _VectorProduct:
 
     def emit_entry(self, name: str) -> None:
         """The exported function: chunk number ``chunk`` computes its share of the blocks, those of one batch following one another."""
-        e, columns = self.e, block_columns(self.lanes)
+        e = self.e
         e.begin(f"define void @{name}(ptr %slots, i64 %chunk, ptr %scratch) #0")
         slots, chunk, scratch = Value("%slots", "ptr"), Value("%chunk", "i64"), Value("%scratch", "ptr")
         size = load_slots(e, slots, ("grain", "outer", "inner", "n"))
-        across = e.binary("udiv", e.add(size["n"], number(columns - 1)), number(columns))
-        first = e.mul(chunk, size["grain"])
-        stop = minimum(e, e.add(first, size["grain"]), e.mul(e.mul(size["outer"], size["inner"]), across))
+        columns = e.binary("and", size["grain"], number((1 << GRAIN_BITS) - 1))
+        share = e.binary("lshr", size["grain"], number(GRAIN_BITS))
+        across = e.binary("udiv", e.add(size["n"], e.sub(columns, number(1))), columns)
+        first = e.mul(chunk, share)
+        stop = minimum(e, e.add(first, share), e.mul(e.mul(size["outer"], size["inner"]), across))
         x = e.offset(scratch, columns, self.kind)
 
         def one_block(index: Value, held: list[Value]) -> list[Value]:
             batch, block = divided(e, index, across)
             outer, inner = divided(e, batch, size["inner"])
             when(e, e.compare("ne", batch, held[0]), lambda: call_function(e, "@row_of_a", x, outer, inner, slots))
-            column = e.mul(block, number(columns))
-            width = minimum(e, number(columns), e.sub(size["n"], column))
+            column = e.mul(block, columns)
+            width = minimum(e, columns, e.sub(size["n"], column))
             call_function(e, "@block", x, scratch, outer, inner, column, width, slots)
             return [batch]
 

@@ -63,14 +63,15 @@ def address_of(text: str, name: str) -> int:
     return get_kernel(KernelText(text, name)).address
 
 
-def run(kernel: MatmulKernel, a: Buffer, b: Buffer, c: Buffer, epilogue: tuple[int, ...] = (0,)) -> None:
-    """``epilogue``: the address of one, and its slots."""
+def run(kernel: MatmulKernel, a: Buffer, b: Buffer, c: Buffer, epilogue: tuple[int, ...] = (0,), threads: int = 1) -> None:
+    """``epilogue``: the address of one, and its slots. Cut as for so many threads."""
     batch, m, n = c.view.shape
     k = a.view.shape[2]
     sizes = (batch, m, n, k)
-    tasks = TaskArray(kernel.scratch_bytes(*sizes))
-    slots = [0, kernel.grain(*sizes), a.address, b.address, c.address, 1, *sizes, 0, *a.strides, 0, *b.strides, 0, *c.strides[:2]]
-    tasks.add(address_of(kernel.text, kernel.name), [*slots, *epilogue], chunks=kernel.chunks(*sizes), wave=0)
+    plan = kernel.plan(*sizes, threads)
+    tasks = TaskArray(plan.scratch_bytes)
+    slots = [0, plan.grain, a.address, b.address, c.address, 1, *sizes, 0, *a.strides, 0, *b.strides, 0, *c.strides[:2]]
+    tasks.add(address_of(kernel.text, kernel.name), [*slots, *epilogue], chunks=plan.chunks, wave=0)
     run_tasks(tasks)
 
 
@@ -264,26 +265,28 @@ def test_result_does_not_depend_on_the_cut_or_the_epilogue() -> None:
     """An element's bits depend on its row of A, its column of B and K alone."""
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")))
     a, b = random((1, 200, 900), dtypes.float32), random((1, 900, 300), dtypes.float32)
-    whole, part, fused = (Buffer(np.zeros((1, rows, 300), np.float32), "row") for rows in (200, 3, 200))
+    whole, part, many, fused = (Buffer(np.zeros((1, rows, 300), np.float32), "row") for rows in (200, 3, 200, 200))
     run(kernel, Buffer(a, "row"), Buffer(b, "row"), whole)
     run(kernel, Buffer(a[:, 50:53], "row"), Buffer(b, "row"), part)
+    run(kernel, Buffer(a, "row"), Buffer(b, "row"), many, threads=64)
     ones, zeros = np.ones(300, np.float32), np.zeros(300, np.float32)
     buffers = (ones.ctypes.data, zeros.ctypes.data, fused.address, zeros.ctypes.data)
     run(kernel, Buffer(a, "row"), Buffer(b, "row"), fused, (address_of(*scale_and_bias()), 0, 0, *buffers, 200, 300))
     assert whole.view[:, 50:53].tobytes() == part.view.tobytes()
-    assert whole.view.tobytes() == fused.view.tobytes()
+    assert whole.view.tobytes() == fused.view.tobytes() == many.view.tobytes()
 
 
 def test_empty_outputs_have_no_chunks() -> None:
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("row", "row")))
-    assert [kernel.chunks(*sizes) for sizes in ((0, 3, 3, 3), (2, 0, 3, 3), (2, 3, 0, 3))] == [0, 0, 0]
-    assert kernel.chunks(2, 3, 3, 0) == 1
+    assert [kernel.plan(*sizes).chunks for sizes in ((0, 3, 3, 3), (2, 0, 3, 3), (2, 3, 0, 3))] == [0, 0, 0]
+    assert kernel.plan(2, 3, 3, 0).chunks == 1
 
 
 def test_large_products_have_several_chunks_and_tiny_ones_share() -> None:
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("col", "row")))
-    assert kernel.chunks(1, 128, 384, 2048) >= 4
-    assert kernel.chunks(10_000, 4, 4, 4) < 100
+    assert kernel.plan(1, 128, 384, 2048).chunks >= 4
+    assert kernel.plan(1, 128, 384, 2048, threads=16).chunks >= 32
+    assert kernel.plan(10_000, 4, 4, 4, threads=16).chunks < 100
 
 
 def test_unsupported_types_are_named() -> None:
