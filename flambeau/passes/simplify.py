@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from flambeau import prims as p
 from flambeau.core.symbolic import is_constant
@@ -13,11 +17,14 @@ Rule = Callable[[Node, tuple[Node, ...]], Node | None]
 
 
 def simplify(graph: Graph) -> Graph:
-    """Drop conversions, views and reductions that do nothing, and merge chains of views."""
+    """Drop conversions, views and reductions that do nothing, merge chains of views, and compute with constants."""
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
+        folded = _fold(node, sources)
+        if folded is not None:
+            return folded
         rule = RULES.get(node.op.name)
         return rule(node, sources) if rule is not None else None
 
@@ -43,7 +50,26 @@ def _converts_exactly(x: Node, to: object) -> bool:
     name = getattr(to, "name", "")
     if isinstance(value, float):
         return name == "float64" or (name == "float32" and x.dtype.name in ("float16", "bfloat16", "float32"))
-    return name in ("float64", "int64") and abs(value) < 1 << 53
+    return abs(value) < {"float64": 1 << 53, "int64": 1 << 53, "float32": 1 << 24}.get(name, 0)
+
+
+# Rounded once, by every machine alike.
+_EXACT: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+}  # fmt: skip
+
+
+def _fold(node: Node, sources: tuple[Node, ...]) -> Node | None:
+    """The constant that an operation on constants gives."""
+    compute = _EXACT.get(node.op.name)
+    if compute is None or node.dtype.name not in ("float32", "float64") or not all(s.op is p.full for s in sources):
+        return None
+    values = [s.attributes["value"] for s in sources]
+    if not all(isinstance(v, (bool, int, float)) and s.dtype is node.dtype for v, s in zip(values, sources, strict=True)):
+        return None
+    with np.errstate(all="ignore"):
+        result = compute(*(np.asarray(v).astype(node.dtype.numpy) for v in values)).item()
+    return p.constant(result, node.shape, node.dtype) if math.isfinite(result) else None
 
 
 _HOLDS = {

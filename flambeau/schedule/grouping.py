@@ -382,12 +382,28 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 
 
 def reads_product(node: Node) -> bool:
-    """Whether a pointwise node works on a matrix product of its own shape, with nothing but reshapes in between."""
+    """Whether a pointwise node works on a matrix product of its own shape, with nothing but reshapes in between, and its other
+    operands do not come from that product, which has then to be finished first."""
     for source in node.sources:
-        while source.op is not INPUT and source.op.name in ("reshape", "permute"):
-            source = source.sources[0]
-        if source.op is not INPUT and source.op.family == "matmul" and is_constant(product(source.shape) - product(node.shape), 0):
+        core = source
+        while core.op is not INPUT and core.op.name in ("reshape", "permute"):
+            core = core.sources[0]
+        if core.op is not INPUT and core.op.family == "matmul" and is_constant(product(core.shape) - product(node.shape), 0):
+            return not any(comes_from(other, core) for other in node.sources if other is not source)
+    return False
+
+
+def comes_from(node: Node, origin: Node) -> bool:
+    """Whether ``node`` is computed from ``origin`` in a few steps without another matrix product."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack and len(seen) < 64:
+        current = stack.pop()
+        if current is origin:
             return True
+        if current not in seen and current.op is not INPUT and current.op.family != "matmul":
+            seen.add(current)
+            stack.extend(current.sources)
     return False
 
 
