@@ -49,9 +49,9 @@ class Tensor(
         return out
 
     @staticmethod
-    def _make_subclass(cls: type[Any], data: Any, require_grad: bool = False) -> Any:  # noqa: N804 - torch's own way
-        """A leaf of class ``cls`` that shares the memory of ``data``."""
-        out = from_memory(data.memory, data.address, data.meta, cls)
+    def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
+        """A leaf of class ``subclass`` that shares the memory of ``data``."""
+        out = from_memory(data.memory, data.address, data.meta, subclass)
         return out.requires_grad_() if require_grad else out
 
 
