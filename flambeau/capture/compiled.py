@@ -22,6 +22,7 @@ from flambeau.core.source_lines import user_line
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.native_graph import graph_entry
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 
 RECOMPILE_LIMIT = 8
@@ -103,11 +104,45 @@ class Artifact:
         )
         if flat is None or not whole or self.gradients or self.gradient_guards or self.checks or self.segment.numbers:
             return None
+        if any(o.kind == "gradient" for o in self.origins):
+            return None
+        return self._native_call() or self._python_call(len(flat))
+
+    def _native_call(self) -> Callable[[tuple[Any, ...]], Any] | None:
+        """The short function with native checks; None where native code is off or cannot make one of the checks."""
+        ambient, modules, outside = self.guards
+        checks = outside.native_checks()
+        if checks is None:
+            return None
+        sources = [("argument", o.index) if o.kind == "argument" else ("held", o.tensor) for o in self.origins]
+        count = len(self.segment.states)
+        entry = graph_entry(
+            self.segment.plan, self.metas, sources, mode=ambient.bits, storages=self.storages, checks=[*checks, ambient.native_check()],
+            returned=count,
+        )  # fmt: skip
+        if entry is None:
+            return None
+        result, single, watched = self.result, isinstance(self.result, pytree.Leaf), bool(modules.modules)
+
+        def call(arguments: tuple[Any, ...]) -> Any:
+            if watched and modules.failed() is not None:
+                return MISSED
+            found = entry(arguments)
+            if found is NotImplemented:
+                return MISSED
+            self.runs += 1
+            _replays[0] += 1
+            return found[0] if single else pytree.put_together(result, found)
+
+        return call
+
+    def _python_call(self, count: int) -> Callable[[tuple[Any, ...]], Any]:
+        """The short function for ``count`` tensors in Python."""
         expected = [(meta, grad) for meta, grad in self.metas]
         origins, held = self.origins, [o.tensor for o in self.origins]
-        direct = [o.kind == "argument" and o.index == i for i, o in enumerate(origins)] == [True] * len(flat)
-        plan, result, guards, storages, inputs = self.segment.plan, self.result, self.guards, self.storages, self.segment.inputs
-        metas, single, count = [t.meta for t in inputs], isinstance(result, pytree.Leaf), len(flat)
+        direct = [o.kind == "argument" and o.index == i for i, o in enumerate(origins)] == [True] * count
+        plan, result, guards, storages = self.segment.plan, self.result, self.guards, self.storages
+        metas, single = [t.meta for t in self.segment.inputs], isinstance(result, pytree.Leaf)
 
         def call(arguments: tuple[Any, ...]) -> Any:
             if len(arguments) != count or context.__dict__.get("capture") is not None:
@@ -131,7 +166,7 @@ class Artifact:
             _replays[0] += 1
             return made[0] if single else pytree.put_together(result, made)
 
-        return None if any(o.kind == "gradient" for o in origins) else call
+        return call
 
     def failed(self, description: Any, arguments: list[Any]) -> str | None:
         """The guard that does not hold for this call, or None."""

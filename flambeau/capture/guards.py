@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.core.context import context
 from flambeau.core.stamps import module_stamp
-from flambeau.ops.declare import default_float
+from flambeau.ops.declare import default_float, default_float_check
 from flambeau.tensor.base import TensorBase
 
 # Longer containers are taken for data that the function does not branch on.
@@ -71,6 +71,13 @@ class OutsideGuard:
                 self.attributes.append((attributes, name, content))
             else:
                 self._object(content, depth - 1)
+
+    def native_checks(self) -> list[tuple[Any, ...]] | None:
+        """The same as checks by identity for native code; None when there are containers, which need Python."""
+        if self.containers:
+            return None
+        checks: list[tuple[Any, ...]] = [("value", namespace, name, value) for namespace, name, value in (*self.globals, *self.attributes)]
+        return checks + [("cell", cell, value) for cell, value in self.cells]
 
     def _container(self, value: Any, depth: int) -> None:
         """Remember the contents: numbers and strings by value, others by identity."""
@@ -167,6 +174,11 @@ class AmbientGuard:
 
     def __init__(self) -> None:
         self.state = self._take()
+        self.bits = context.bits()
+
+    def native_check(self) -> tuple[Any, ...]:
+        """The default dtype in its place; the modes are `bits`."""
+        return default_float_check()
 
     @staticmethod
     def _take() -> tuple[Any, ...]:

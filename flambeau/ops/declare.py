@@ -270,6 +270,11 @@ def default_float() -> dtype:
     return _default_float[0]
 
 
+def default_float_check() -> tuple[Any, ...]:
+    """What native code must find unchanged as long as the default type is what it is now: (item, list, index, value)."""
+    return "item", _default_float, 0, _default_float[0]
+
+
 def set_default_float(value: dtype) -> None:
     if not value.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {value}")

@@ -132,7 +132,7 @@ def tensor(
         out = source.detach().to(dtype, copy=True)
     elif type(data) in _PLAIN_NUMBERS and (dtype is None or dtype is number_type(data)) and _fits(data):
         kind = number_type(data)
-        if kind in _WRITTEN:
+        if kind in _WRITTEN and context.capture is None:
             out = empty_tensor((), kind)
             write_number(out.address, kind, data)
         else:

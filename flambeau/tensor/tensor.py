@@ -255,8 +255,7 @@ class TensorCore(TensorBase):
             raise RuntimeError(
                 f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar; index it down to one element first"
             )
-        if self.memory.pending is not None:
-            self.materialize()
+        self.materialize()
         return read_number(self.address, self.meta.dtype)
 
     def tolist(self) -> Any:

@@ -47,6 +47,14 @@ def test_a_constant_that_is_changed_is_new_at_every_call():
     assert runs_as_graph(c)
 
 
+def test_numbers_made_into_tensors():
+    f = lambda x: x + torch.tensor(2.0) * torch.tensor(3) - torch.tensor(True)  # noqa: E731
+    c = compiled(f)
+    for _ in range(3):
+        assert torch.equal(c(X), f(X))
+    assert runs_as_graph(c)
+
+
 def test_undefined_memory_written_piece_by_piece():
     def f(x):
         out = torch.empty(4, 5)
