@@ -95,7 +95,7 @@ def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
     kind = spec.compute.llvm
     shape = tile_shape(spec.lanes, spec.compute.itemsize)
     e = Emitter(spec.features)
-    for height in shape.heights:
+    for height in (shape.tall, shape.low):
         emit_tile(e, shape, kind, height, spec.a_layout == "row", spec.fused)
     emit_store(e, shape.lanes, kind)
     emit_pack_a(e, a, shape, kind)

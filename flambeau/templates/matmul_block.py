@@ -114,17 +114,23 @@ class _Block:
 
         # The tiles read whole vectors, so a sliver at the edge is packed in any case.
         repeat(e, e.select(self.packs_b, number(0), self.whole), self.columns, shape.columns, pack_sliver, "pack")
-        full = e.binary("udiv", self.rows, number(shape.heights[0]))
-        left = e.sub(self.rows, e.mul(full, number(shape.heights[0])))
-        more = e.convert("zext", e.compare("sgt", left, number(shape.heights[1])), "i64")
-        low = e.add(e.convert("zext", e.compare("sgt", left, number(0)), "i64"), more)
+        tall, low = self._panel_counts()
 
         def panel(index: Value) -> None:
-            tall = minimum(e, index, full)
-            row = e.add(e.mul(tall, number(shape.heights[0])), e.mul(e.sub(index, tall), number(shape.heights[1])))
-            self._panel(row, first, depth, last, b_source)
+            above = minimum(e, index, tall)
+            row = e.add(e.mul(above, number(shape.tall)), e.mul(e.sub(index, above), number(shape.low)))
+            self._panel(e.compare("slt", index, tall), row, first, depth, last, b_source)
 
-        repeat(e, number(0), e.add(full, low), 1, panel, "panel")
+        repeat(e, number(0), e.add(tall, low), 1, panel, "panel")
+
+    def _panel_counts(self) -> tuple[Value, Value]:
+        """How many tall panels there are, and how many low ones after them; two low ones take a few rows more than a tall one."""
+        e, tall, low = self.e, self.shape.tall, self.shape.low
+        full, rest = divided(e, self.rows, number(tall))
+        few = e.binary("and", e.compare("sgt", rest, number(0)), e.compare("sle", rest, number(2 * low - tall)))
+        count = e.sub(full, minimum(e, full, e.convert("zext", few, "i64")))
+        left = e.sub(self.rows, e.mul(count, number(tall)))
+        return count, e.binary("udiv", e.add(left, number(low - 1)), number(low))
 
     def _packs_b(self) -> Value:
         """Whether B is packed: it must be, or reading it in place is slow (far or split lines) and enough panels of A need it."""
@@ -135,7 +141,7 @@ class _Block:
         far = e.compare("sge", apart, number(PAGE_BYTES))
         split = e.binary("and", e.binary("or", apart, e.convert("ptrtoint", self.b_start, "i64")), number(63))
         slow = e.binary("or", far, e.compare("ne", split, number(0)))
-        return e.binary("and", slow, e.compare("sgt", self.rows, number(2 * self.shape.heights[0])))
+        return e.binary("and", slow, e.compare("sgt", self.rows, number(2 * self.shape.tall)))
 
     def _packs_a(self) -> Value:
         """Whether panels of A are packed: they must be, or reading them in place is slow and enough slivers of B need them."""
@@ -150,14 +156,11 @@ class _Block:
             slow = e.compare("ule", e.binary("and", apart, number(PAGE_BYTES - 1)), number(2 * SET_BYTES))
         return e.binary("and", slow, e.compare("sgt", self.columns, number(2 * self.shape.columns)))
 
-    def _panel(self, row: Value, first: Value, depth: Value, last: Value, b_source: Value) -> None:
+    def _panel(self, is_tall: Value, row: Value, first: Value, depth: Value, last: Value, b_source: Value) -> None:
         """A few rows of the block, over all its columns."""
-        e, shape, size, heights = self.e, self.shape, self.size, self.shape.heights
-        left = e.sub(self.rows, row)
-        is_tall = e.compare("sge", left, number(heights[0]))
-        short = e.select(e.compare("sgt", left, number(heights[2])), _function(heights[1]), _function(heights[2]))
-        tile = e.select(is_tall, _function(heights[0]), short)
-        rows = e.select(is_tall, number(heights[0]), minimum(e, left, number(heights[1])))
+        e, shape, size = self.e, self.shape, self.size
+        tile = e.select(is_tall, _function(shape.tall), _function(shape.low))
+        rows = e.select(is_tall, number(shape.tall), minimum(e, e.sub(self.rows, row), number(shape.low)))
         element = storage_kind(self.a.element)
         source = e.offset(self.a_start, e.add(e.mul(row, size["a_row"]), e.mul(first, size["a_column"])), element)
         when(
@@ -169,7 +172,7 @@ class _Block:
             a_row, a_depth = e.select(self.packs_a, number(shape.row_pitch), size["a_row"]), number(1)
         else:
             a_row, a_depth = number(1), e.select(self.packs_a, number(shape.panel), size["a_column"])
-        following = e.offset(source, e.mul(size["a_row"], number(heights[0])), element)
+        following = e.offset(source, e.mul(size["a_row"], number(shape.tall)), element)
         panel_ahead = following, *self._steps_ahead(depth)
 
         def sliver(start: Value) -> None:

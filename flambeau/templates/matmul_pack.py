@@ -66,7 +66,7 @@ class _Packer:
 
 
 def emit_pack_a(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> None:
-    """``@pack_a``: one panel of A, ``rows`` (at most ``shape.heights[0]``) by ``depth``.
+    """``@pack_a``: one panel of A, ``rows`` (at most ``shape.tall``) by ``depth``.
 
     By rows: rows of ``shape.row_pitch`` elements. Otherwise a line of ``shape.panel`` elements for each step of K.
     """

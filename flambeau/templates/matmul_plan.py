@@ -34,19 +34,19 @@ class MatmulPlan:
 def tile_shape(lanes: int, itemsize: int) -> TileShape:
     """The register tile for vectors of ``lanes`` elements: as many sums as leave registers for two lines of B and one of A."""
     if lanes * itemsize == 64:
-        return TileShape(lanes, 2, (14, 8, 4), 384, itemsize)
+        return TileShape(lanes, 2, 14, 8, 384, itemsize)
     if lanes * itemsize == 32:
-        return TileShape(lanes, 2, (6, 4, 2), 384, itemsize)
-    return TileShape(lanes, 2, (4, 3, 2), 384, itemsize)
+        return TileShape(lanes, 2, 6, 4, 384, itemsize)
+    return TileShape(lanes, 2, 4, 3, 384, itemsize)
 
 
 def tile_bytes(shape: TileShape) -> int:
-    return _round_up(shape.heights[0] * shape.columns * shape.itemsize, 64)
+    return _round_up(shape.tall * shape.columns * shape.itemsize, 64)
 
 
 def panel_bytes(shape: TileShape) -> int:
     """Bytes of one packed panel of A, in either order."""
-    by_rows = shape.heights[0] * shape.row_pitch + shape.lanes
+    by_rows = shape.tall * shape.row_pitch + shape.lanes
     return _round_up(max(by_rows, shape.depth * shape.panel) * shape.itemsize, 64)
 
 
@@ -86,9 +86,7 @@ def _block(shape: TileShape, a: Operand, b: Operand, few: int, batch: int, m: in
 
 def _whole_tiles(shape: TileShape, rows: int) -> int:
     """The least number of rows from ``rows`` on that fills its tiles."""
-    tall, middle, low = shape.heights
-    full = {0, low, middle, middle + low}
-    while rows % tall not in full:
+    while rows % shape.tall not in (0, shape.low, 2 * shape.low % shape.tall):
         rows += 1
     return rows
 

@@ -20,11 +20,15 @@ STORE = "store"
 
 @dataclass(frozen=True)
 class TileShape:
-    """A register tile of ``heights[0]`` rows by ``vectors * lanes`` columns, its lower variants, and the depth of one block of K."""
+    """A register tile of ``tall`` rows by ``vectors * lanes`` columns, one of up to ``low`` rows, and the depth of one block of K.
+
+    ``tall`` is below twice ``low``.
+    """
 
     lanes: int
     vectors: int
-    heights: tuple[int, int, int]
+    tall: int
+    low: int
     depth: int
     itemsize: int
 
@@ -34,8 +38,8 @@ class TileShape:
 
     @property
     def panel(self) -> int:
-        """Rows of a packed panel of A: the tallest tile, rounded up to whole vectors."""
-        return -(-self.heights[0] // self.lanes) * self.lanes
+        """Rows of a packed panel of A: the tall tile, rounded up to whole vectors."""
+        return -(-self.tall // self.lanes) * self.lanes
 
     @property
     def row_pitch(self) -> int:
@@ -123,15 +127,14 @@ def tile_name(height: int) -> str:
 def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: bool, fused: bool) -> None:
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
-    A null ``sums`` adds nothing. The tallest tile needs all its rows; in the others, rows from ``rows`` on repeat the last one.
-    ``by_rows``: in the tallest tile A's depth stride is 1, otherwise its row stride is 1. At step k the tallest tile asks for
-    two lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
+    A null ``sums`` adds nothing. The tall tile needs all its rows; in the low one, rows from ``rows`` on repeat the last one.
+    ``by_rows``: in the tall tile A's depth stride is 1, otherwise its row stride is 1. At step k the tall tile asks for two lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
     """
     a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, far, far_row, far_mask = open_function(
         e, tile_name(height), TILE_PARAMETERS
     )
     lanes, vectors = shape.lanes, shape.vectors
-    whole = height == shape.heights[0]
+    whole = height == shape.tall
     row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
     operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
     b_ahead = e.mul(b_depth, number(PREFETCH_STEPS))
