@@ -163,6 +163,8 @@ class CallPlan:
     # Where its native form is: -1 not made yet, 0 there is none.
     address: int = -1
     native_form: Any = None
+    # What native code reads to record its calls, and to go backward through them.
+    recording: Any = None
 
 
 def make_plan(
@@ -412,6 +414,9 @@ class OperatorEntry(Entry):
         return out
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        found = _apply(self, cotangents)
+        if found is not None:
+            return found
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
@@ -502,6 +507,18 @@ def edge_of(tensor: TensorBase) -> tuple[Any, int] | None:
     return (tensor, 0) if tensor._requires_grad else None
 
 
+_apply: Callable[[Entry, list[Any]], list[Any] | None] = lambda *_: None
+_remember: Callable[[CallPlan, Derivative, CallPlan], None] = lambda *_: None
+
+
+def set_backward(
+    apply: Callable[[Entry, list[Any]], list[Any] | None], remember: Callable[[CallPlan, Derivative, CallPlan], None]
+) -> None:
+    """Called once by native dispatch: what goes backward through an entry (None: Python has to), and learns how."""
+    global _apply, _remember
+    _apply, _remember = apply, remember
+
+
 def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any]) -> list[Any]:
     """Run a backward function (recorded like any call when grad mode is on); None where an input has no gradient."""
     outputs = [None if isinstance(r, TensorMeta) else r[0] for r in plan.results]
@@ -517,6 +534,8 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
         found = plan.backward[key] = make_plan(
             derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, views="maybe"
         )
+        if not any(wanted) and all(t is s for t, s in zip(tensors, [*saved, *cotangents], strict=True)):
+            _remember(plan, derivative, found)
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
         for result, view in zip(produced, found.run.views, strict=True):

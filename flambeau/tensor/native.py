@@ -28,7 +28,7 @@ from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.library import Library
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
-from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable
+from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable, remember_backward
 from flambeau.tensor.tape import Saved
 from flambeau.tensor.views import Step, View
 
@@ -238,6 +238,7 @@ def install(tensor_class: type[Any]) -> None:
     _take_over(native, tensor_class, _hold_signatures(native))
     counters.watch("native_calls", lambda: native.get("calls"))
     dispatch.set_performer(native.perform, bridge.bind)
+    dispatch.set_backward(native.apply_entry, remember_backward)
     native.set("enabled", 1)
 
 

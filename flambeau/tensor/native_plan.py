@@ -14,7 +14,13 @@ from flambeau.runtime.native import launch, layouts
 from flambeau.runtime.native.language import Struct
 from flambeau.tensor.dispatch import CallPlan
 
-__all__ = ["Block", "Container", "NativePlan", "container_of", "pack", "performable"]
+__all__ = ["Block", "Container", "NativePlan", "container_of", "pack", "performable", "recording_of", "remember_backward"]
+
+# Backward functions of one plan that native code gets to know, one after another.
+_MOST_BACKWARDS = 16
+
+# What a plain alias of an operand is seen through.
+NO_STEPS: tuple[Any, ...] = ()
 
 # How results are put together: form, class and count.
 Container = tuple[int, type[Any] | None, int]
@@ -26,7 +32,7 @@ class Block:
     __slots__ = ("address", "kept", "words")
 
     def __init__(self, words: Sequence[int], *kept: Any) -> None:
-        self.words = array("q", words or [0])
+        self.words = array("q", words)
         self.kept = kept
         self.address = self.words.buffer_info()[0]
 
@@ -72,7 +78,7 @@ class NativePlan:
         fields["inputs"] = len(plan.metas)
         fields["made"] = len(run.outputs)
         if plan.derivative is not None:
-            fields["recording"] = self._recording(plan)
+            fields["recording"] = recording_of(plan).address
         outputs: list[int] = []
         if run.views is not None:
             fields["kind"] = launch.VIEWS
@@ -88,24 +94,6 @@ class NativePlan:
             assert run.bound is not None
             self._bind(fields, run.bound)
         fields["outputs"] = self._keep(outputs, run.outputs)
-
-    def _recording(self, plan: CallPlan) -> int:
-        """What `dispatch.record` does with this plan."""
-        assert isinstance(plan.derivative, Derivative)
-        edges = [position for position, wanted in enumerate(plan.wanted) if wanted]
-        saves: list[int] = []
-        for kind, index in plan.derivative.kept:
-            place = plan.count + index if kind == "extra" else index
-            written = kind == "input" and bool(plan.run.into) and index in plan.run.into
-            output = index if kind == "output" else -1
-            saves += pack(layouts.Save, {"made": kind != "input", "index": place, "output": output, "written": written})
-        metas = tuple(plan.run.outputs[: plan.count])
-        results = [output for output, meta in enumerate(metas) if meta.dtype.is_floating_point]
-        return self._keep(pack(layouts.Recording, {
-            "call_plan": id(plan), "metas": id(metas), "edge_count": len(edges), "edges": self._keep(edges),
-            "save_count": len(plan.derivative.kept), "saves": self._keep(saves),
-            "result_count": len(results), "results": self._keep(results),
-        }), plan, metas)  # fmt: skip
 
     def _bind(self, fields: dict[str, int], bound: BoundProgram) -> None:
         self.tasks = tasks = bound.tasks
@@ -141,6 +129,49 @@ class NativePlan:
         single = tasks.single_call()
         if single is not None and not bound.release_gil:
             fields["function"], fields["arguments"] = single
+
+
+def recording_of(plan: CallPlan) -> Block:
+    """What `dispatch.record` does with a plan; the same block for every native form of it."""
+    if plan.recording is None:
+        derivative = plan.derivative
+        assert isinstance(derivative, Derivative)
+        edges = Block([position for position, wanted in enumerate(plan.wanted) if wanted])
+        words: list[int] = []
+        for kind, index in derivative.saved:
+            place = plan.count + index if kind == "extra" else index
+            written = kind == "input" and bool(plan.run.into) and index in plan.run.into
+            output = index if kind == "output" else -1
+            words += pack(layouts.Save, {"made": kind != "input", "index": place, "output": output, "written": written})
+        saves = Block(words)
+        metas = tuple(plan.run.outputs[: plan.count])
+        results = Block([output for output, meta in enumerate(metas) if meta.dtype.is_floating_point])
+        plan.recording = Block(pack(layouts.Recording, {
+            "call_plan": id(plan), "metas": id(metas), "edge_count": sum(plan.wanted), "edges": edges.address,
+            "save_count": len(derivative.saved), "saves": saves.address, "result_count": len(results.words) if metas else 0,
+            "results": results.address,
+        }), edges, saves, metas, results)  # fmt: skip
+    return plan.recording
+
+
+def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan) -> None:
+    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents have its metadata."""
+    if plan.recording is None or derivative is not plan.derivative or not all(derivative.given) or not performable(found):
+        return
+    if len(plan.recording.kept) > _MOST_BACKWARDS:
+        return
+    aliases = [NO_STEPS] * len(found.run.outputs)
+    native = NativePlan(found.run.function.name, found, (launch.LIST, None, found.count), {}, aliases)
+    cotangents = Block([place for place, here in enumerate(derivative.split.present) if here])
+    numbers = Block(list(derivative.saved_numbers))
+    metas = Block(list(map(id, found.metas)))
+    backward = Block(pack(layouts.Backward, {
+        "plan": native.block.address, "saved_count": len(derivative.saved), "cotangent_count": sum(derivative.split.present),
+        "cotangents": cotangents.address, "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
+    }), native, cotangents, numbers, metas)  # fmt: skip
+    # Never let go: native code may be in the middle of an earlier one.
+    plan.recording.kept = (*plan.recording.kept, backward)
+    plan.recording.words[layouts.Recording.offset("backward") // 8] = backward.address
 
 
 def container_of(structure: Any) -> Container | None:

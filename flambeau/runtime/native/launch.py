@@ -23,6 +23,7 @@ from flambeau.runtime.native.c_api import (
     PyThreadState_GetID,
     PyTuple_New,
     PyTuple_SetItem,
+    PyTuple_Size,
     PyType_GenericAlloc,
     PyType_IsSubtype,
 )
@@ -192,7 +193,7 @@ def make_views(plan: Plan, tensors: Words, made: Words) -> Word:
         source = Tensor.at(tensors[output.target])
         Py_IncRef(source.memory)
         view = tensor_new(source.memory, source.address + output.offset, output.meta)
-        if view and output.steps and mark_view(view, Tensor.at(tensors[0]), output.steps) == FAILED:
+        if view and output.steps and mark_view(view, source, output.steps) == FAILED:
             Py_DecRef(view)
             view = Tensor.at(0)
         if not view:
@@ -204,12 +205,12 @@ def make_views(plan: Plan, tensors: Words, made: Words) -> Word:
 
 @native
 def mark_view(view: Tensor, source: Tensor, steps: Word) -> Word:
-    """Say what a new tensor is a view of: ``source`` seen through ``steps``, which follow those of ``source``."""
+    """Say what a new tensor is a view of: ``source`` seen through ``steps``, which follow those of ``source`` if there are any."""
     made: View = PyType_GenericAlloc(shared.view_type, 0)
     if not made:
         return FAILED
     before: View = source.view_of
-    if not before or before == shared.none:
+    if not before or before == shared.none or not PyTuple_Size(steps):
         Py_IncRef(source)
         made.base = source
         Py_IncRef(steps)

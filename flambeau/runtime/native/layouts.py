@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan", "Recording",
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan", "Recording",
            "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
 
 
@@ -73,6 +73,7 @@ class Entry(Struct):
     _metadata: Word
     sequence: Word
     weakrefs: Word
+    recording: Recording
 
 
 class Saved(Struct):
@@ -156,6 +157,18 @@ class Save(Struct):
     written: Word
 
 
+class Backward(Struct):
+    """A backward function for saved values and cotangents of exactly these metadata: which cotangents and numbers it takes."""
+
+    plan: Plan
+    saved_count: Word
+    cotangent_count: Word
+    cotangents: Words
+    number_count: Word
+    numbers: Words
+    metas: Words
+
+
 class Recording(Struct):
     """What goes on the tape: for which operands (positions) gradients are wanted, what is saved, which results get the entry."""
 
@@ -167,6 +180,7 @@ class Recording(Struct):
     saves: Array[Save]
     result_count: Word
     results: Words
+    backward: Backward  # 0 until a backward has run
 
 
 class Plan(Struct):

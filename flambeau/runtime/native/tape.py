@@ -126,6 +126,7 @@ def record(plan: Plan, tensors: Words, number_count: Word, numbers: Words, made:
         return FAILED
     shared.sequence += 1
     entry.sequence = shared.sequence
+    entry.recording = recording
     entry.plan = recording.call_plan
     Py_IncRef(entry.plan)
     entry.metas = recording.metas

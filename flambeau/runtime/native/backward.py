@@ -1,0 +1,92 @@
+"""Native backward of one tape entry, for values that have been seen before; whatever is unusual is left to Python."""
+
+from __future__ import annotations
+
+from flambeau.runtime.native.c_api import PyList_GetItem, PyList_Size
+from flambeau.runtime.native.calls import thread_is_known
+from flambeau.runtime.native.keys import GRADIENTS_OFF, INFERENCE, is_tensor
+from flambeau.runtime.native.language import Word, Words, native, stack
+from flambeau.runtime.native.launch import UNUSUAL, perform
+from flambeau.runtime.native.layouts import Backward, Entry, Object, Saved, Tensor, shared
+from flambeau.runtime.native.memory import none
+
+
+@native
+def take_tensor(found: Object, meta: Word) -> Word:
+    """Whether an object is a tensor with this metadata whose memory is there."""
+    if not found or not is_tensor(found) or Tensor.at(found).meta != meta:
+        return 0
+    memory = Tensor.at(found).memory
+    return memory and (not memory.pending or memory.pending == shared.none)
+
+
+@native
+def take_saved(entry: Entry, backward: Backward, tensors: Words) -> Word:
+    """Put the saved tensors at ``tensors``, borrowed; 0 when they have been let go, changed, or differ."""
+    list = Object.at(entry.saved)
+    if not list or list.type != shared.list_type or PyList_Size(list) != backward.saved_count:
+        return 0
+    for i in range(backward.saved_count):
+        saved: Saved = PyList_GetItem(list, i)
+        if saved.type != shared.saved_type or not take_tensor(Object.at(saved.tensor), backward.metas[i]):
+            return 0
+        if saved.tensor.memory.version != saved.version:
+            return 0
+        tensors[i] = saved.tensor
+    return 1
+
+
+@native
+def take_cotangents(given: Object, backward: Backward, tensors: Words) -> Word:
+    """Put the cotangents that the function takes at ``tensors`` behind the saved ones, borrowed; 0 when one differs."""
+    if given.type != shared.list_type:
+        return 0
+    first = backward.saved_count
+    for i in range(backward.cotangent_count):
+        place = backward.cotangents[i]
+        if place >= PyList_Size(given):
+            return 0
+        found = PyList_GetItem(given, place)
+        if not take_tensor(Object.at(found), backward.metas[first + i]):
+            return 0
+        tensors[first + i] = found
+    return 1
+
+
+@native
+def take_numbers(entry: Entry, backward: Backward, numbers: Words) -> Word:
+    list = Object.at(entry.numbers)
+    if not list or list.type != shared.list_type:
+        return 0
+    for i in range(backward.number_count):
+        place = backward.numbers[i]
+        if place >= PyList_Size(list):
+            return 0
+        numbers[i] = PyList_GetItem(list, place)
+    return 1
+
+
+@native
+def entry_apply(self: Word, given: Words, count: Word) -> Word:
+    """``apply_entry(entry, cotangents)``: the gradients as a list, or None with nothing done."""
+    if count != 2 or not thread_is_known():
+        return none()
+    if (shared.mode & ~INFERENCE) != GRADIENTS_OFF or Object.at(given[0]).type != shared.entry_type:
+        return none()
+    entry: Entry = given[0]
+    recording = entry.recording
+    if not recording:
+        return none()
+    backward = recording.backward
+    if not backward:
+        return none()
+    tensors = stack(backward.saved_count + backward.cotangent_count)
+    numbers = stack(backward.number_count)
+    if not take_saved(entry, backward, tensors) or not take_cotangents(Object.at(given[1]), backward, tensors):
+        return none()
+    if not take_numbers(entry, backward, numbers):
+        return none()
+    result = perform(backward.plan, tensors, backward.number_count, numbers)
+    if result == UNUSUAL:
+        return none()
+    return result
