@@ -108,7 +108,8 @@ def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     tensors, positions = call.tensors, call.positions
     first = len(tensors)
     new = dict(zip(map(id, values), range(first, first + len(values)), strict=True))
-    if len(new) == len(values) and positions.keys().isdisjoint(new) and all([isinstance(v, TensorBase) for v in values]):
+    plain = all(issubclass(kind, TensorBase) for kind in set(map(type, values)))
+    if plain and len(new) == len(values) and positions.keys().isdisjoint(new):
         positions.update(new)
         tensors.extend(values)
         return tensor_slots(first, len(tensors))
