@@ -128,7 +128,8 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
     A null ``sums`` adds nothing. The tall tile needs all its rows; in the low one, rows from ``rows`` on repeat the last one.
-    ``by_rows``: in the tall tile A's depth stride is 1, otherwise its row stride is 1. At step k the tall tile asks for two lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
+    ``by_rows``: in the tall tile A's depth stride is 1, otherwise its row stride is 1. At step k the tall tile asks for two
+    lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
     """
     a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, far, far_row, far_mask = open_function(
         e, tile_name(height), TILE_PARAMETERS

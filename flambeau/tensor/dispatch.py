@@ -508,8 +508,12 @@ def edge_of(tensor: TensorBase) -> tuple[Any, int] | None:
     return (tensor, 0) if tensor._requires_grad else None
 
 
-_apply: Callable[[Entry, list[Any]], list[Any] | None] = lambda *_: None
-_remember: Callable[[CallPlan, Derivative, CallPlan], None] = lambda *_: None
+def _no_native_form(*_: Any) -> None:
+    return None
+
+
+_apply: Callable[[Entry, list[Any]], list[Any] | None] = _no_native_form
+_remember: Callable[[CallPlan, Derivative, CallPlan], None] = _no_native_form
 
 
 def set_backward(
