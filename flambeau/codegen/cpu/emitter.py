@@ -135,6 +135,15 @@ class Emitter:
         self.emit(f"{out} = shufflevector {a}, {b}, <{len(mask)} x i32> <{lanes}>")
         return Value(out, a.kind, len(mask))
 
+    def opaque(self, value: Value) -> Value:
+        """The same value, of which LLVM does not know where it comes from; unchanged where it does not fit into one register."""
+        bits = {"i8": 8, "i16": 16, "i32": 32, "float": 32, "i64": 64, "double": 64}.get(value.kind, 0) * value.width
+        if bits not in (128, 256, 512) or (bits == 512 and "avx512f" not in self.features):
+            return value
+        out = self.fresh()
+        self.emit(f'{out} = call {value.type} asm "", "={"v" if "avx512vl" in self.features else "x"},0"({value})')
+        return Value(out, value.kind, value.width)
+
     # -- arithmetic ---------------------------------------------------------------------------------------
     def binary(self, opcode: str, a: Value, b: Value, flags: str = "") -> Value:
         """Any two-operand instruction (``fadd``, ``mul``, ``and``, ``shl`` ...); lanes are matched by splatting."""

@@ -100,6 +100,8 @@ def transpose(e: Emitter, rows: Sequence[Value]) -> list[Value]:
     out, size = list(rows), len(rows)
     step = 1
     while step < size:
+        # LLVM spends most of a kernel's compile time on looking for better ways to do several exchanges at once.
+        out = [e.opaque(row) for row in out]
         low = [k if not k & step else size + k - step for k in range(size)]
         high = [k + step if not k & step else size + k for k in range(size)]
         for i in range(size):
