@@ -121,6 +121,63 @@ from flambeau.tensor.functions_index import unique as unique
 from flambeau.tensor.functions_index import unique_consecutive as unique_consecutive
 from flambeau.tensor.functions_index import unravel_index as unravel_index
 from flambeau.tensor.functions_index import where as where
+from flambeau.tensor.functions_inplace import abs_ as abs_
+from flambeau.tensor.functions_inplace import acos_ as acos_
+from flambeau.tensor.functions_inplace import acosh_ as acosh_
+from flambeau.tensor.functions_inplace import addmv_ as addmv_
+from flambeau.tensor.functions_inplace import arccos_ as arccos_
+from flambeau.tensor.functions_inplace import arccosh_ as arccosh_
+from flambeau.tensor.functions_inplace import arcsin_ as arcsin_
+from flambeau.tensor.functions_inplace import arcsinh_ as arcsinh_
+from flambeau.tensor.functions_inplace import arctan_ as arctan_
+from flambeau.tensor.functions_inplace import arctanh_ as arctanh_
+from flambeau.tensor.functions_inplace import as_strided_ as as_strided_
+from flambeau.tensor.functions_inplace import asin_ as asin_
+from flambeau.tensor.functions_inplace import asinh_ as asinh_
+from flambeau.tensor.functions_inplace import atan_ as atan_
+from flambeau.tensor.functions_inplace import atanh_ as atanh_
+from flambeau.tensor.functions_inplace import ceil_ as ceil_
+from flambeau.tensor.functions_inplace import clamp_ as clamp_
+from flambeau.tensor.functions_inplace import clamp_max_ as clamp_max_
+from flambeau.tensor.functions_inplace import clamp_min_ as clamp_min_
+from flambeau.tensor.functions_inplace import clip_ as clip_
+from flambeau.tensor.functions_inplace import conj_physical_ as conj_physical_
+from flambeau.tensor.functions_inplace import cos_ as cos_
+from flambeau.tensor.functions_inplace import cosh_ as cosh_
+from flambeau.tensor.functions_inplace import deg2rad_ as deg2rad_
+from flambeau.tensor.functions_inplace import detach_ as detach_
+from flambeau.tensor.functions_inplace import erf_ as erf_
+from flambeau.tensor.functions_inplace import erfc_ as erfc_
+from flambeau.tensor.functions_inplace import exp2_ as exp2_
+from flambeau.tensor.functions_inplace import exp_ as exp_
+from flambeau.tensor.functions_inplace import expm1_ as expm1_
+from flambeau.tensor.functions_inplace import fix_ as fix_
+from flambeau.tensor.functions_inplace import floor_ as floor_
+from flambeau.tensor.functions_inplace import frac_ as frac_
+from flambeau.tensor.functions_inplace import ldexp_ as ldexp_
+from flambeau.tensor.functions_inplace import log1p_ as log1p_
+from flambeau.tensor.functions_inplace import log2_ as log2_
+from flambeau.tensor.functions_inplace import log10_ as log10_
+from flambeau.tensor.functions_inplace import log_ as log_
+from flambeau.tensor.functions_inplace import logit_ as logit_
+from flambeau.tensor.functions_inplace import nan_to_num_ as nan_to_num_
+from flambeau.tensor.functions_inplace import neg_ as neg_
+from flambeau.tensor.functions_inplace import negative_ as negative_
+from flambeau.tensor.functions_inplace import rad2deg_ as rad2deg_
+from flambeau.tensor.functions_inplace import reciprocal_ as reciprocal_
+from flambeau.tensor.functions_inplace import relu_ as relu_
+from flambeau.tensor.functions_inplace import round_ as round_
+from flambeau.tensor.functions_inplace import rsqrt_ as rsqrt_
+from flambeau.tensor.functions_inplace import sigmoid_ as sigmoid_
+from flambeau.tensor.functions_inplace import sin_ as sin_
+from flambeau.tensor.functions_inplace import sinc_ as sinc_
+from flambeau.tensor.functions_inplace import sinh_ as sinh_
+from flambeau.tensor.functions_inplace import sqrt_ as sqrt_
+from flambeau.tensor.functions_inplace import square_ as square_
+from flambeau.tensor.functions_inplace import tan_ as tan_
+from flambeau.tensor.functions_inplace import tanh_ as tanh_
+from flambeau.tensor.functions_inplace import trunc_ as trunc_
+from flambeau.tensor.functions_inplace import xlogy_ as xlogy_
 from flambeau.tensor.functions_linear import addbmm as addbmm
 from flambeau.tensor.functions_linear import addmm as addmm
 from flambeau.tensor.functions_linear import addmv as addmv
@@ -155,6 +212,7 @@ from flambeau.tensor.functions_math import fill as fill
 from flambeau.tensor.functions_math import fill_ as fill_
 from flambeau.tensor.functions_math import gradient as gradient
 from flambeau.tensor.functions_math import histogram as histogram
+from flambeau.tensor.functions_math import imag as imag
 from flambeau.tensor.functions_math import is_conj as is_conj
 from flambeau.tensor.functions_math import is_neg as is_neg
 from flambeau.tensor.functions_math import isreal as isreal
@@ -170,6 +228,23 @@ from flambeau.tensor.functions_math import trapezoid as trapezoid
 from flambeau.tensor.functions_math import trapz as trapz
 from flambeau.tensor.functions_math import vander as vander
 from flambeau.tensor.functions_math import zero_ as zero_
+from flambeau.tensor.functions_nn import alpha_dropout as alpha_dropout
+from flambeau.tensor.functions_nn import celu as celu
+from flambeau.tensor.functions_nn import channel_shuffle as channel_shuffle
+from flambeau.tensor.functions_nn import cosine_similarity as cosine_similarity
+from flambeau.tensor.functions_nn import dropout as dropout
+from flambeau.tensor.functions_nn import embedding as embedding
+from flambeau.tensor.functions_nn import feature_dropout as feature_dropout
+from flambeau.tensor.functions_nn import group_norm as group_norm
+from flambeau.tensor.functions_nn import hardshrink as hardshrink
+from flambeau.tensor.functions_nn import layer_norm as layer_norm
+from flambeau.tensor.functions_nn import pairwise_distance as pairwise_distance
+from flambeau.tensor.functions_nn import pixel_shuffle as pixel_shuffle
+from flambeau.tensor.functions_nn import pixel_unshuffle as pixel_unshuffle
+from flambeau.tensor.functions_nn import prelu as prelu
+from flambeau.tensor.functions_nn import rms_norm as rms_norm
+from flambeau.tensor.functions_nn import selu as selu
+from flambeau.tensor.functions_nn import threshold as threshold
 from flambeau.tensor.functions_pointwise import abs as abs
 from flambeau.tensor.functions_pointwise import absolute as absolute
 from flambeau.tensor.functions_pointwise import acos as acos
@@ -358,6 +433,7 @@ from flambeau.tensor.functions_shape import column_stack as column_stack
 from flambeau.tensor.functions_shape import combinations as combinations
 from flambeau.tensor.functions_shape import concat as concat
 from flambeau.tensor.functions_shape import concatenate as concatenate
+from flambeau.tensor.functions_shape import detach as detach
 from flambeau.tensor.functions_shape import diag as diag
 from flambeau.tensor.functions_shape import diag_embed as diag_embed
 from flambeau.tensor.functions_shape import diagflat as diagflat
@@ -416,12 +492,19 @@ from flambeau.tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau.tensor.printing import get_printoptions as get_printoptions
 from flambeau.tensor.printing import printoptions as printoptions
 from flambeau.tensor.printing import set_printoptions as set_printoptions
+from flambeau.tensor.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from flambeau.tensor.settings import get_float32_matmul_precision as get_float32_matmul_precision
+from flambeau.tensor.settings import get_num_interop_threads as get_num_interop_threads
+from flambeau.tensor.settings import set_float32_matmul_precision as set_float32_matmul_precision
+from flambeau.tensor.settings import set_flush_denormal as set_flush_denormal
+from flambeau.tensor.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau.tensor.storage_view import UntypedStorage as UntypedStorage
 from flambeau.tensor.tensor_class import Tensor as Tensor
 from flambeau.tensor.type_info import can_cast as can_cast
 from flambeau.tensor.type_info import finfo as finfo
 from flambeau.tensor.type_info import get_default_device as get_default_device
 from flambeau.tensor.type_info import get_default_dtype as get_default_dtype
+from flambeau.tensor.type_info import get_device as get_device
 from flambeau.tensor.type_info import iinfo as iinfo
 from flambeau.tensor.type_info import is_complex as is_complex
 from flambeau.tensor.type_info import is_floating_point as is_floating_point
@@ -466,6 +549,24 @@ _LAZY = {
     "signal": ("flambeau.signal", None),
     "testing": ("flambeau.testing", None),
     "amp": ("flambeau.amp", None),
+    "backends": ("flambeau.backends", None),
+    "random": ("flambeau.random", None),
+    "conv1d": ("flambeau.nn.functional", "conv1d"),
+    "conv2d": ("flambeau.nn.functional", "conv2d"),
+    "conv3d": ("flambeau.nn.functional", "conv3d"),
+    "conv_transpose1d": ("flambeau.nn.functional", "conv_transpose1d"),
+    "conv_transpose2d": ("flambeau.nn.functional", "conv_transpose2d"),
+    "conv_transpose3d": ("flambeau.nn.functional", "conv_transpose3d"),
+    "avg_pool1d": ("flambeau.nn.functional", "avg_pool1d"),
+    "max_pool1d": ("flambeau.nn.functional", "max_pool1d"),
+    "max_pool2d": ("flambeau.nn.functional", "max_pool2d"),
+    "max_pool3d": ("flambeau.nn.functional", "max_pool3d"),
+    "adaptive_avg_pool1d": ("flambeau.nn.functional", "adaptive_avg_pool1d"),
+    "adaptive_max_pool1d": ("flambeau.nn.functional", "adaptive_max_pool1d"),
+    "pdist": ("flambeau.nn.functional", "pdist"),
+    "binary_cross_entropy_with_logits": ("flambeau.nn.functional", "binary_cross_entropy_with_logits"),
+    "batch_norm": ("flambeau.nn.functional", "batch_norm"),
+    "instance_norm": ("flambeau.nn.functional", "instance_norm"),
 }
 
 

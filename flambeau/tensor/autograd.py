@@ -110,3 +110,6 @@ def accumulate(leaf: Any, gradient: Any) -> None:
         leaf._grad = ALL["add"](leaf._grad, gradient)
     else:
         dispatch.call_into(ALL["add"], leaf._grad, (leaf._grad, gradient), {})
+    if leaf.post_accumulate_hooks:
+        for hook in list(leaf.post_accumulate_hooks.values()):
+            hook(leaf)

@@ -54,6 +54,11 @@ def is_neg(input: Any) -> bool:
     return False
 
 
+def imag(input: Any) -> Any:
+    """The imaginary part; RuntimeError for real tensors."""
+    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+
 def isreal(input: Any) -> Any:
     """Whether the imaginary part is 0: of a real tensor, everywhere."""
     return ops.full(input.meta.shape, True)

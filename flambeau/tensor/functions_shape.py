@@ -328,6 +328,11 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return ops.take(input, positions)
 
 
+def detach(input: Any) -> Any:
+    """The same memory without history."""
+    return input.detach()
+
+
 # -- copies in another order ----------------------------------------------------------------------------
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy in memory of its own."""

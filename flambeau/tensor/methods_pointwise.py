@@ -626,3 +626,9 @@ class PointwiseMethods(TensorBase):
 
     def masked_fill_(self, mask: Any, value: Any) -> Self:
         return call_into(ops.masked_fill, self, (self, mask, value), {})
+
+    def hardshrink(self, lambd: float = 0.5) -> Tensor:
+        return ops.hardshrink(self, lambd)
+
+    def prelu(self, weight: Any) -> Tensor:
+        return ops.prelu(self, weight)

@@ -14,6 +14,7 @@ from flambeau.tensor.methods_math import MathMethods
 from flambeau.tensor.methods_memory import MemoryMethods
 from flambeau.tensor.methods_operators import OperatorMethods
 from flambeau.tensor.methods_pointwise import PointwiseMethods
+from flambeau.tensor.methods_queries import QueryMethods
 from flambeau.tensor.methods_reduce import ReductionMethods
 from flambeau.tensor.methods_shape import ShapeMethods
 from flambeau.tensor.tensor import TensorCore, from_memory
@@ -21,7 +22,7 @@ from flambeau.tensor.tensor import TensorCore, from_memory
 
 class Tensor(
     OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
-    MathMethods, TensorCore,
+    MathMethods, QueryMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 

@@ -136,6 +136,11 @@ def is_inference(input: Any) -> bool:
     return input.is_inference()
 
 
+def get_device(input: Any) -> int:
+    """The number of the tensor's device: -1 on the CPU."""
+    return -1
+
+
 def numel(input: Any) -> int:
     """The number of elements."""
     return input.meta.numel

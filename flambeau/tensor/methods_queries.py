@@ -1,0 +1,109 @@
+"""Methods that say what kind of tensor this is, and rare ones for calling Python functions and hooks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from flambeau.core.handles import RemovableHandle
+from flambeau.tensor import functions_copy, functions_shape
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import wants_gradient
+
+if TYPE_CHECKING:
+    from flambeau.tensor.tensor_class import Tensor
+
+
+class QueryMethods(TensorBase):
+    """Methods of Tensor that say what kind it is."""
+
+    __slots__ = ()
+
+    is_cpu = True
+    is_meta = is_mps = is_xpu = is_xla = is_vulkan = is_mkldnn = is_ipu = is_maia = is_mtia = False
+    is_sparse = is_sparse_csr = is_nested = is_quantized = False
+    name = None
+    # What backward calls after it has added to ``.grad``; see register_post_accumulate_grad_hook.
+    post_accumulate_hooks: dict[int, Any] | None = None
+
+    def is_signed(self) -> bool:
+        return self.meta.dtype.is_signed
+
+    def is_nonzero(self) -> bool:
+        return bool(self)
+
+    def is_same_size(self, other: Any) -> bool:
+        return self.meta.shape == other.meta.shape
+
+    def is_set_to(self, tensor: Any) -> bool:
+        """Whether both show the same memory in the same way."""
+        return self.address == tensor.address and self.meta is tensor.meta
+
+    def is_inference(self) -> bool:
+        return False
+
+    def is_distributed(self) -> bool:
+        return False
+
+    def ndimension(self) -> int:
+        return len(self.meta.shape)
+
+    def dim_order(self) -> tuple[int, ...]:
+        """The dimensions in the order they have in memory, outermost first."""
+        return tuple(sorted(range(len(self.meta.shape)), key=lambda axis: -self.meta.strides[axis]))
+
+    def const_data_ptr(self) -> int:
+        return self.data_ptr()  # type: ignore[attr-defined]
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Self:
+        return self._become(functions_shape.as_strided(self, size, stride, storage_offset))  # type: ignore[attr-defined]
+
+    def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+        return functions_copy.as_strided_scatter(self, src, size, stride, storage_offset)
+
+    def conj_physical_(self) -> Self:
+        return self
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+        return self.to(dtype)  # type: ignore[attr-defined]
+
+    # -- Python functions -------------------------------------------------------------------------------
+    def apply_(self, callable: Callable[[Any], Any]) -> Self:
+        """Replace each element by what a Python function makes of it."""
+        if wants_gradient(self):
+            raise TypeError("apply_() can't be called on Variables that require grad; use detach()")
+        array = self.array()  # type: ignore[attr-defined]
+        for place in itertools.product(*map(range, self.meta.shape)):
+            array[place] = callable(array[place].item())
+        self.memory.version += 1
+        return self
+
+    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Self:
+        """Replace each element by what a Python function makes of it and its counterpart."""
+        if wants_gradient(self):
+            raise TypeError("map_() can't be called on Variables that require grad; use detach()")
+        array, other = self.array(), tensor.expand(self.meta.shape).array()  # type: ignore[attr-defined]
+        for place in itertools.product(*map(range, self.meta.shape)):
+            array[place] = callable(array[place].item(), other[place].item())
+        self.memory.version += 1
+        return self
+
+    # -- hooks ------------------------------------------------------------------------------------------
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` after backward has added to ``.grad`` of this leaf."""
+        if not wants_gradient(self):
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.entry is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors; use register_hook()")
+        if self.post_accumulate_hooks is None:
+            self.post_accumulate_hooks = _Hooks()
+        handle = RemovableHandle(self.post_accumulate_hooks)
+        self.post_accumulate_hooks[handle.id] = hook
+        return handle
+
+
+class _Hooks(dict[int, Any]):
+    """A dictionary that a handle can refer to weakly."""
+
+    __slots__ = ("__weakref__",)
