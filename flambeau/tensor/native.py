@@ -26,6 +26,7 @@ from flambeau.runtime import thread_pool
 from flambeau.runtime.launch import KernelError
 from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.library import Library
+from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
 from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable, remember_backward
@@ -191,6 +192,7 @@ def _hold_signatures(native: Library) -> dict[str, Block]:
 def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold("tensor_type", tensor_class)
     native.hold("view_type", View)
+    native.hold("meta_type", TensorMeta)
     native.hold("entry_type", OperatorEntry)
     native.hold("saved_type", Saved)
     plain = {"float": float, "int": int, "bool": bool, "str": str, "tuple": tuple, "list": list, "dict": dict, "size": Size}
@@ -205,6 +207,8 @@ def _hold_types(native: Library, tensor_class: type[Any]) -> None:
 def _take_over(native: Library, tensor_class: type[Any], signatures: Mapping[str, Block]) -> None:
     """Put the native entries in the places of the Python ones, which stay behind them."""
     native.hold("call_python", Operator.__call__)
+    native.hold("new_slowly", dispatch.new_tensor)
+    dispatch.new_tensor = native.function("new_tensor", heap_types.METH_FASTCALL)
     Operator.__call__ = heap_types.make_method(  # type: ignore[method-assign]
         Operator, "__call__", native.symbols["operator_call"], heap_types.METH_FASTCALL | heap_types.METH_KEYWORDS
     )

@@ -9,6 +9,7 @@ from flambeau.runtime.native.language import Word, Words, native, stack
 from flambeau.runtime.native.launch import UNUSUAL, perform
 from flambeau.runtime.native.layouts import Backward, Entry, Object, Saved, Tensor, shared
 from flambeau.runtime.native.memory import none
+from flambeau.runtime.native.tensors import is_whole
 
 
 @native
@@ -16,8 +17,7 @@ def take_tensor(found: Object, meta: Word) -> Word:
     """Whether an object is a tensor with this metadata whose memory is there."""
     if not found or not is_tensor(found) or Tensor.at(found).meta != meta:
         return 0
-    memory = Tensor.at(found).memory
-    return memory and (not memory.pending or memory.pending == shared.none)
+    return is_whole(Tensor.at(found))
 
 
 @native

@@ -21,6 +21,7 @@ from flambeau.runtime.native.language import Array, Word, Words, native, stack
 from flambeau.runtime.native.launch import UNUSUAL, drop, perform
 from flambeau.runtime.native.layouts import Argument, Check, Graph, Holder, Object, Source, Tensor, shared
 from flambeau.runtime.native.memory import visit_four
+from flambeau.runtime.native.tensors import is_current, is_whole
 
 # Kinds of checks: a list's item, a dictionary's value, a closure's variable.
 ITEM, VALUE, CELL = 0, 1, 2
@@ -33,10 +34,7 @@ def is_usable(found: Object) -> Word:
         return 0
     if not is_tensor(found) and not PyType_IsSubtype(found.type, shared.tensor_fields):
         return 0
-    memory = Tensor.at(found).memory
-    if not memory:
-        return 0
-    return not memory.pending or memory.pending == shared.none
+    return is_whole(Tensor.at(found))
 
 
 @native
@@ -46,8 +44,7 @@ def argument_fits(wanted: Argument, found: Object) -> Word:
     tensor = Tensor.at(found)
     if tensor.meta != wanted.meta or tensor._requires_grad != wanted.marked:
         return 0
-    viewed = tensor.view_of and tensor.view_of != shared.none
-    return not viewed or tensor.seen_version == tensor.memory.version
+    return is_current(tensor)
 
 
 @native

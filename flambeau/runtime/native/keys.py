@@ -17,6 +17,7 @@ from flambeau.runtime.native.c_api import (
 )
 from flambeau.runtime.native.language import Word, Words, bits_of_double, native, stack
 from flambeau.runtime.native.layouts import Arguments, Object, Signature, Tensor, shared
+from flambeau.runtime.native.tensors import is_current, is_whole
 
 # Roles of parameters, in the order of `ROLES`.
 VALUE, VALUES, SIZE, SIZES, STATIC = 0, 1, 2, 3, 4
@@ -66,12 +67,11 @@ def add_tensor(arguments: Arguments, tensor: Tensor) -> Word:
             add_word(arguments, AGAIN)
             add_word(arguments, i)
             return 1
-    memory = tensor.memory
-    if count == MAX_TENSORS or not memory or not tensor.meta or (memory.pending and memory.pending != shared.none):
+    if count == MAX_TENSORS or not is_whole(tensor):
         return 0
     word = tensor.meta | TENSOR
     if not shared.mode & GRADIENTS_OFF:
-        if tensor.view_of and tensor.view_of != shared.none and tensor.seen_version != memory.version:
+        if not is_current(tensor):
             return 0
         if tensor._requires_grad:
             word = word | MARK

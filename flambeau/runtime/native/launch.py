@@ -29,10 +29,10 @@ from flambeau.runtime.native.c_api import (
 )
 from flambeau.runtime.native.keys import int_of
 from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, native, stack
-from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Tensor, View, shared
+from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Storage, Tensor, View, shared
 from flambeau.runtime.native.memory import FAILED, allocate, none, release, storage_new
 from flambeau.runtime.native.tape import record
-from flambeau.runtime.native.tensors import tensor_new
+from flambeau.runtime.native.tensors import is_whole, tensor_new
 
 # Kinds of plans: left to Python, kernels to run, results that share operands' memory.
 PYTHON, RUN, VIEWS = 0, 1, 2
@@ -50,12 +50,13 @@ ALL_EXPONENT_DOUBLE = 0x7FF0000000000000
 @native
 def scalar_bits(number: Object, kind: Word, result: Words) -> Word:
     """Put a number in the form that a kernel takes at ``result``; 0 when only Python knows how."""
+    is_int = number.type == shared.int_type or number.type == shared.bool_type
     if kind == AS_INT:
-        if number.type == shared.float_type:
-            return 0
-        return int_of(number, result)
+        return is_int and int_of(number, result)
     if number.type == shared.float_type:
         value = PyFloat_AsDouble(number)
+    elif not is_int:
+        return 0
     else:
         value = PyLong_AsDouble(number)
         if PyErr_Occurred():
@@ -115,7 +116,7 @@ def fill_patches(patches: Array[Patch], count: Word, inputs: Word, tensors: Word
 
 
 @native
-def run_kernels(plan: Plan) -> Word:
+def run_kernels(plan: Plan, tensors: Words) -> Word:
     """Run the plan's kernels with the arguments that are in place; the status of `thread_pool`'s ``pool_run_program``."""
     status = 0
     if plan.function:
@@ -123,11 +124,17 @@ def run_kernels(plan: Plan) -> Word:
         if plan.error[0]:
             status = ERROR_IN_KERNEL
     elif plan.releases:
+        # Another thread may give an operand other memory meanwhile.
+        memories = stack(plan.inputs)
+        for i in range(plan.inputs):
+            memories[i] = Tensor.at(tensors[i]).memory
+            Py_IncRef(memories[i])
         plan.busy[0] = 1
         thread = PyEval_SaveThread()
         status = call(shared.run_program, plan.program)
         PyEval_RestoreThread(thread)
         plan.busy[0] = 0
+        drop(memories, plan.inputs)
     else:
         status = call(shared.run_program, plan.program)
     return status
@@ -161,7 +168,7 @@ def launch(plan: Plan, tensors: Words, numbers: Words, made: Words) -> Word:
     temporaries: Array[Patch] = plan.temporaries
     for k in range(plan.temporary_count):
         temporaries[k].slot[0] = arena + temporaries[k].offset
-    status = run_kernels(plan)
+    status = run_kernels(plan, tensors)
     if arena:
         release(arena, plan.arena_bytes)
     if status:
@@ -301,7 +308,7 @@ def perform_plan(self: Word, given: Words, count: Word) -> Word:
     tensors = stack(tensor_count)
     for i in range(tensor_count):
         tensors[i] = PyList_GetItem(given[1], i)
-        if not PyType_IsSubtype(Object.at(tensors[i]).type, shared.tensor_fields):
+        if not PyType_IsSubtype(Object.at(tensors[i]).type, shared.tensor_fields) or not is_whole(Tensor.at(tensors[i])):
             return none()
     numbers = stack(number_count)
     for j in range(number_count):
@@ -318,6 +325,18 @@ def generator_is_default() -> Word:
     if not shared.enabled or PyThreadState_GetID(PyThreadState_Get()) != shared.mode_thread:
         return 0
     return (shared.mode & OWN_GENERATOR) == 0
+
+
+@native
+def new_tensor(self: Word, given: Words, count: Word) -> Word:
+    """``new_tensor(memory, address, meta)``: a tensor without history."""
+    address = stack(1)
+    if count != 3 or Object.at(given[0]).type != shared.storage_type or Object.at(given[2]).type != shared.meta_type:
+        return PyObject_Vectorcall(shared.new_slowly, given, count, 0)
+    if Object.at(given[1]).type != shared.int_type or not int_of(given[1], address):
+        return PyObject_Vectorcall(shared.new_slowly, given, count, 0)
+    Py_IncRef(given[0])
+    return tensor_new(Storage.at(given[0]), address[0], given[2])
 
 
 @native

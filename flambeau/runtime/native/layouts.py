@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan", "Recording",
-           "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan",
+           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -293,6 +293,8 @@ class Shared(Struct):
     tensor_type: Word
     tensor_fields: Word
     view_type: Word
+    meta_type: Word
+    new_slowly: Word
     entry_type: Word
     saved_type: Word
     sequence: Word

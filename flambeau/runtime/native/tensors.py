@@ -30,6 +30,24 @@ def tensor_new(memory: Storage, address: Word, meta: Word) -> Tensor:
 
 
 @native
+def is_whole(tensor: Tensor) -> Word:
+    """Whether a tensor has metadata and a storage whose contents are there."""
+    memory = tensor.memory
+    if not memory or not tensor.meta or memory.type != shared.storage_type:
+        return 0
+    return not memory.pending or memory.pending == shared.none
+
+
+@native
+def is_current(tensor: Tensor) -> Word:
+    """Whether a tensor is no view, or its base has not been changed in place since its history was right."""
+    view: View = tensor.view_of
+    if not view or view == shared.none:
+        return 1
+    return view.type == shared.view_type and tensor.seen_version == tensor.memory.version
+
+
+@native
 def tensor_traverse(self: Tensor, visit: Word, argument: Word) -> Word:
     stop = visit_four(visit, argument, self.type, self.memory, self.meta, self.entry)
     if not stop:
