@@ -68,7 +68,8 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: i
 
 def _block(shape: TileShape, a: Operand, b: Operand, few: int, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
     """Rows and columns of the block of C that is computed in one go; ``few`` chunks may cost what they like."""
-    a_cost = PACKED_COST if a.must_pack or k * shape.itemsize > FAR_BYTES else PLAIN_COST
+    a_pitch = k if a.layout == "row" else m
+    a_cost = PACKED_COST if a.must_pack or a_pitch * shape.itemsize > FAR_BYTES else PLAIN_COST
     b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
     wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
     down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
