@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flambeau.codegen.cpu.errors import operator_number
 from flambeau.compilation.program import BoundProgram
 from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
@@ -161,12 +162,18 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
     return results
 
 
+DIVISION = operator_number("division")
+# torch raises RuntimeError for a bad index of these, IndexError for others.
+RAISE_RUNTIME_ERROR = frozenset(("gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"))
+
+
 def report_error(name: str, error: KernelError) -> Exception:
     """The exception for what a kernel of operator ``name`` reported."""
+    if error.kind == 1 and error.operator == DIVISION:
+        return RuntimeError(f"ZeroDivisionError: {name}: integer division by zero (at element {error.position}); mask the divisor first")
     if error.kind == 1:
-        return IndexError(
-            f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})"
-        )
+        text = f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})"
+        return RuntimeError(text) if name in RAISE_RUNTIME_ERROR else IndexError(text)
     return RuntimeError(f"{name}: internal error: a kernel left its buffers ({error})")
 
 

@@ -88,12 +88,21 @@ def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Node:
         return floor_divide(x, other)
     if rounding_mode != "trunc":
         raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
-    return p.trunc(p.div(x, other)) if x.dtype.is_floating_point else p.truncdiv(x, other)
+    return p.trunc(p.div(x, other)) if x.dtype.is_floating_point else p.truncdiv(x, nonzero(other))
+
+
+def nonzero(divisor: Node) -> Node:
+    """An integer divisor, checked not to be 0: the kernel reports it as an index outside of one element."""
+    if divisor.dtype.is_floating_point:
+        return divisor
+    bad = p.where(p.eq(divisor, p.number(0, divisor)), *(p.constant(v, divisor.shape, dtypes.int64) for v in (1, 0)))
+    return p.add(divisor, p.converted(p.take(p.iota(shape=(1,), axis=0, dtype=dtypes.int64), bad), divisor.dtype))
 
 
 @op("pointwise", promote="arithmetic", samples=s.quotients)
 def floor_divide(x: Value, other: Value) -> Node:
     """x / other rounded down, exact also where x / other itself would round up to an integer."""
+    other = nonzero(other)
     rest = p.rem(x, other)
     zero, one = p.number(0, x), p.number(1, x)
     below = p.ne(rest, zero) & p.ne(p.lt(rest, zero), p.lt(other, zero))
@@ -113,6 +122,7 @@ def floor_divide(x: Value, other: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.quotients)
 def remainder(x: Value, other: Value) -> Node:
     """x - other * floor(x / other): the sign is that of ``other``."""
+    other = nonzero(other)
     rest = p.rem(x, other)
     if not x.dtype.is_signed:
         return rest
@@ -124,7 +134,7 @@ def remainder(x: Value, other: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.quotients)
 def fmod(x: Value, other: Value) -> Node:
     """x - other * trunc(x / other): the sign is that of x."""
-    return p.rem(x, other)
+    return p.rem(x, nonzero(other))
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)

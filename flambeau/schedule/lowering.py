@@ -131,9 +131,11 @@ class Lowerer:
     def _take(self, node: Node, at: Coordinates, valid: Node | None) -> Node:
         rank = len(node.sources[1].shape)
         x = node.sources[0]
+        # taking from a range of one element is how bodies check a divisor
+        operator = "division" if x.op is p.iota and is_constant(x.shape[0], 1) else "take"
         positions: list[Dim] = []
         for i, index in enumerate(node.sources[1:]):
-            positions.append(self.checked(index, at[:rank], x.shape[i], valid, "take"))
+            positions.append(self.checked(index, at[:rank], x.shape[i], valid, operator))
         return self.value(x, (*positions, *at[rank:]), valid)
 
     def checked(self, index: Node, at: Coordinates, size: Dim, valid: Node | None, operator: str) -> Dim:
