@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, Expression, contiguous_strides, linear_index, loaded, substitute
+from flambeau.core.symbolic import Dim, Expression, contiguous_strides, is_constant, linear_index, loaded, substitute
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.grouping import Group, reduced_axes
