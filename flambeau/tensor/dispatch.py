@@ -436,7 +436,7 @@ class OperatorEntry(Entry):
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
         gradients = backward_call(plan, derivative, saved[: len(derivative.saved)], present, numbers)
-        if plan.structure is None or plan.run.into or None not in gradients:
+        if plan.structure is None or None not in gradients or overwrites(plan):
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
         return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
@@ -485,8 +485,12 @@ class ConstantEntry(Entry):
         return entry_name(self.plan.run.function.name)
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
-        metas = wanted_metas(self.plan)
-        return [None] * len(metas) if self.plan.run.into else [new_zeros(meta) for meta in metas]
+        return [new_zeros(meta) for meta in wanted_metas(self.plan)]
+
+
+def overwrites(plan: CallPlan) -> bool:
+    """Whether a result is written into an operand."""
+    return any(target is not None for target in plan.run.into)
 
 
 def wanted_metas(plan: CallPlan) -> list[TensorMeta]:

@@ -198,6 +198,8 @@ def test_gradients_of_constant_results_are_zeros() -> None:
     assert y.requires_grad
     y.sum().backward()
     assert x.grad.tolist() == [0, 0, 0]
+    (by_x,) = torch.autograd.grad(torch.fill(x, 2.0).sum(), x)
+    assert by_x.tolist() == [0, 0, 0]
 
 
 def test_several_results_of_one_operator() -> None:
