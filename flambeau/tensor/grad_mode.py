@@ -27,7 +27,9 @@ class _GradMode:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        context.grad_enabled, context.inference = self._previous.pop()
+        context.grad_enabled, inference = self._previous.pop()
+        if inference is not context.inference:
+            context.inference = inference
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Decorate a function, or call the one decorated without parentheses."""

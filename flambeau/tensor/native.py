@@ -40,39 +40,48 @@ _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "tru
 _METHODS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matrix_multiply": "matmul"}
 
 
-class _Plans:
-    """The table of plans: open addressing, at most half full."""
+class Table:
+    """Addresses by hash, for native code: open addressing, at most half full; the first word is the mask of the places.
 
-    def __init__(self, native: Library) -> None:
-        self.native = native
+    Threads may add at the same time; what one of them loses is learned again.
+    """
+
+    def __init__(self, native: Library, field: str) -> None:
+        self._native = native
+        self._field = field
         self.clear()
 
     def clear(self) -> None:
-        self.found: list[NativePlan] = []
+        self._found: list[tuple[int, int, Any]] = []
         self._resize(1024)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def _resize(self, size: int) -> None:
-        self.table = Block([0] * size)
-        self.mask = size - 1
-        for plan in self.found:
-            self._place(plan)
-        self.native.set("plan_mask", self.mask)
-        self.native.set("plans", self.table.address)
+        block = Block([size - 1, *[0] * size])
+        for hash_value, address, _ in self._found:
+            _place(block, hash_value, address)
+        # Native code sees all of the new table or all of the old.
+        self._native.hold_block(self._field, block)
+        self._block = block
 
-    def _place(self, plan: NativePlan) -> None:
-        at = (plan.hash >> 20) & self.mask
-        while self.table.words[at]:
-            at = (at + 1) & self.mask
-        self.table.words[at] = plan.block.address
-
-    def add(self, plan: NativePlan) -> None:
-        if len(self.found) >= _LIMIT:
-            self.clear()
-        self.found.append(plan)
-        if 2 * len(self.found) > self.mask:
-            self._resize(2 * (self.mask + 1))
+    def add(self, hash_value: int, address: int, owner: Any) -> None:
+        """Add an address that ``owner`` keeps good."""
+        self._found.append((hash_value, address, owner))
+        if 2 * len(self._found) >= self._block.words[0]:
+            self._resize(2 * (self._block.words[0] + 1))
         else:
-            self._place(plan)
+            _place(self._block, hash_value, address)
+
+
+def _place(block: Block, hash_value: int, address: int) -> None:
+    words = block.words
+    mask = words[0]
+    at = hash_value & mask
+    while words[1 + at]:
+        at = (at + 1) & mask
+    words[1 + at] = address
 
 
 def _keyed(key: bytes, call: Call, call_plan: CallPlan | None) -> NativePlan:
@@ -114,13 +123,18 @@ class _Bridge:
 
     def __init__(self, native: Library) -> None:
         self.native = native
-        self.plans = _Plans(native)
+        self._plans = Table(native, "plans")
+
+    def _add(self, plan: NativePlan) -> None:
+        if len(self._plans) >= _LIMIT:
+            self._plans.clear()
+        self._plans.add(plan.hash >> 20, plan.block.address, plan)
 
     def missed(self, key: bytes, operator: Operator, /, *args: Any, **kwargs: Any) -> Any:
         """A call with a new key: as `dispatch`, leaving a plan."""
         call = take_apart(operator, args, kwargs)
         plan = plan_call(call, wanted_of(call.tensors))
-        self.plans.add(_keyed(key, call, plan if _allowed(call, plan) else None))
+        self._add(_keyed(key, call, plan if _allowed(call, plan) else None))
         return run_call(call)
 
     def into_missed(self, key: bytes, operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -131,7 +145,7 @@ class _Bridge:
         if operator.kind == "pointwise":
             dispatch.check_single_memory(operator.name, target)
             plan = plan_call(call, (), position, target.meta.dtype)
-        self.plans.add(_keyed(key, call, plan))
+        self._add(_keyed(key, call, plan))
         return run_into(call, target)
 
     @staticmethod
@@ -157,12 +171,28 @@ class _Bridge:
             raise report_error(plan.name, error) from None
 
 
-def _signature(operator: Operator) -> Block | None:
-    """What native code knows of an operator's parameters; None when it cannot take its arguments apart."""
+class _Signatures:
+    """The signatures of operators, each made when the operator is first called."""
+
+    def __init__(self, native: Library) -> None:
+        self._table = Table(native, "signatures")
+        self._found: dict[int, Block] = {}
+
+    def learn(self, operator: Operator) -> Block:
+        """Tell native code an operator's parameters."""
+        found = self._found.get(id(operator))
+        if found is None:
+            found = self._found[id(operator)] = signature_of(operator)
+            self._table.add((id(operator) * keys.MULTIPLIER & _WORD) >> 40, found.address, found)
+        return found
+
+
+def signature_of(operator: Operator) -> Block:
+    """What native code knows of an operator; one whose arguments it cannot take apart has no parameters and takes none."""
     parameters = list(operator.signature.parameters.values())
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     if len(parameters) > keys.MAX_PARAMETERS or any(p.kind not in plain for p in parameters):
-        return None
+        return Block(pack(layouts.Signature, {"operator": id(operator), "parameters": -1, "positional": -1}), operator)
     names = [sys.intern(name) for name in operator.names]
     missing = object()
     defaults = [operator.defaults.get(name, missing) for name in operator.names]
@@ -175,22 +205,9 @@ def _signature(operator: Operator) -> Block | None:
     return Block(pack(layouts.Signature, fields), operator, name_block, role_block, default_block)
 
 
-def _hold_signatures(native: Library) -> dict[str, Block]:
-    found = {name: block for name, operator in ALL.items() if (block := _signature(operator)) is not None}
-    size = 1 << (4 * len(found)).bit_length()
-    table = [0] * size
-    for block in found.values():
-        at = ((block.words[0] * keys.MULTIPLIER & _WORD) >> 40) & (size - 1)
-        while table[at]:
-            at = (at + 1) & (size - 1)
-        table[at] = block.address
-    native.hold_block("signatures", Block(table, found))
-    native.set("signature_mask", size - 1)
-    return found
-
-
 def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold("tensor_type", tensor_class)
+    native.hold("operator_type", Operator)
     native.hold("view_type", View)
     native.hold("meta_type", TensorMeta)
     native.hold("entry_type", OperatorEntry)
@@ -204,7 +221,7 @@ def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold("not_implemented", NotImplemented)
 
 
-def _take_over(native: Library, tensor_class: type[Any], signatures: Mapping[str, Block]) -> None:
+def _take_over(native: Library, tensor_class: type[Any], signatures: _Signatures) -> None:
     """Put the native entries in the places of the Python ones, which stay behind them."""
     native.hold("call_python", Operator.__call__)
     native.hold("new_slowly", dispatch.new_tensor)
@@ -214,12 +231,12 @@ def _take_over(native: Library, tensor_class: type[Any], signatures: Mapping[str
     )
     for field, method in _METHODS.items():
         forward, reflected = getattr(tensor_class, f"__{method}__"), getattr(tensor_class, f"__r{method}__")
-        block = Block([signatures[_OPERATORS[field]].address, id(forward), id(reflected)], forward, reflected)
+        block = Block([signatures.learn(ALL[_OPERATORS[field]]).address, id(forward), id(reflected)], forward, reflected)
         native.hold_block(field, block)
         setattr(tensor_class, f"__{method}__", getattr(native.tensor_fields, f"__{method}__"))
         setattr(tensor_class, f"__r{method}__", getattr(native.tensor_fields, f"__r{method}__"))
     negative = tensor_class.__neg__
-    native.hold_block("negate", Block([signatures["neg"].address, id(negative), 0], negative))
+    native.hold_block("negate", Block([signatures.learn(ALL["neg"]).address, id(negative), 0], negative))
     tensor_class.__neg__ = native.tensor_fields.__neg__
 
 
@@ -239,7 +256,9 @@ def install(tensor_class: type[Any]) -> None:
     program = ctypes.cast(thread_pool.load().run_program_held, ctypes.c_void_p).value  # type: ignore[arg-type]
     native.set("run_program", program or 0)
     modes.set_publisher(native.change_mode)
-    _take_over(native, tensor_class, _hold_signatures(native))
+    signatures = _Signatures(native)
+    native.hold("learn", signatures.learn)
+    _take_over(native, tensor_class, signatures)
     counters.watch("native_calls", lambda: native.get("calls"))
     dispatch.set_performer(native.perform, bridge.bind)
     dispatch.set_backward(native.apply_entry, remember_backward)

@@ -161,3 +161,20 @@ torch.late = late
     expected = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.getcwd()},
                               capture_output=True, text=True, check=True).stdout  # fmt: skip
     assert result.stdout == expected
+
+
+@pytest.mark.skipif(not config.native, reason="native code is off")
+def test_a_second_process_neither_translates_nor_compiles():
+    program = """
+import sys
+import flambeau as torch
+x = torch.ones(3)
+x + x
+from flambeau.core.events import counters
+maps = open("/proc/self/maps").read()
+print(counters["kernel_compiles"], "flambeau.runtime.native.translate" in sys.modules, "libllvmlite" in maps)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    for _ in range(2):
+        result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["0", "False", "False"]

@@ -64,15 +64,13 @@ def modes_allow() -> Word:
 
 
 @native
-def signature_of(operator: Word) -> Signature:
-    """The signature of an operator; 0 when it is not known here."""
+def find_signature(operator: Word) -> Signature:
+    """The signature of an operator that has been called before; 0 for another."""
     table: Words = shared.signatures
-    if not table:
-        return Signature.at(0)
-    mask = shared.signature_mask
+    mask = table[0]
     at = ((operator * MULTIPLIER) >> 40) & mask
-    while table[at]:
-        found: Signature = table[at]
+    while table[1 + at]:
+        found: Signature = table[1 + at]
         if found.operator == operator:
             return found
         at = (at + 1) & mask
@@ -80,15 +78,31 @@ def signature_of(operator: Word) -> Signature:
 
 
 @native
+def signature_of(operator: Object) -> Signature:
+    """The signature of an operator, asked for at its first call; 0 when native code is not in use."""
+    if not shared.enabled:
+        return Signature.at(0)
+    found = find_signature(operator)
+    if not found and operator.type == shared.operator_type:
+        learned = PyObject_CallFunctionObjArgs(shared.learn, operator, 0)
+        if not learned:
+            PyErr_Clear()
+            return Signature.at(0)
+        Py_DecRef(learned)
+        found = find_signature(operator)
+    return found
+
+
+@native
 def plan_of(arguments: Arguments, operator: Word) -> Plan:
     """The plan with a key; 0 when there is none yet."""
     table: Words = shared.plans
-    mask = shared.plan_mask
+    mask = table[0]
     hash = arguments.hash
     words = arguments.words
     at = (hash >> 20) & mask
-    while table[at]:
-        found: Plan = table[at]
+    while table[1 + at]:
+        found: Plan = table[1 + at]
         if found.hash == hash and found.operator == operator and found.words == words and memcmp(found.key, arguments.key, 8 * words) == 0:
             return found
         at = (at + 1) & mask
@@ -170,7 +184,7 @@ def call_with(function: Word, first: Word, second: Word, given: Words, count: Wo
 
 
 @native
-def operator_call(operator: Word, given: Words, count: Word, names: Word) -> Word:
+def operator_call(operator: Object, given: Words, count: Word, names: Word) -> Word:
     """``Operator.__call__``."""
     signature = signature_of(operator)
     key = stack(MAX_WORDS)
@@ -330,7 +344,7 @@ def operator_into(self: Word, given: Words, count: Word) -> Word:
     arguments: Arguments = stack(ARGUMENTS_WORDS)
     key = stack(MAX_WORDS)
     if count == 4:
-        signature = signature_of(given[0])
+        signature = signature_of(Object.at(given[0]))
         values = stack(MAX_PARAMETERS)
         if signature and place_all(signature, values, Object.at(given[2]), Object.at(given[3])):
             begin(arguments, key, stack(MAX_TENSORS), stack(MAX_NUMBERS))

@@ -317,10 +317,10 @@ class Shared(Struct):
     list_type: Word
     dict_type: Word
     size_type: Word
+    operator_type: Word
+    learn: Word
     signatures: Words
-    signature_mask: Word
     plans: Words
-    plan_mask: Word
     call_python: Word
     missed: Word
     into_python: Word

@@ -147,13 +147,14 @@ class Library:
 
     def hold(self, field: str, value: Any) -> None:
         """Set a word of the shared state to an object, which is kept alive."""
-        self._kept[field] = value
+        # What was there is let go after native code has stopped seeing it.
         self.set(field, id(value))
+        self._kept[field] = value
 
     def hold_block(self, field: str, block: Any) -> None:
         """Set a word of the shared state to the address of a block of words, which is kept alive."""
-        self._kept[field] = block
         self.set(field, block.address)
+        self._kept[field] = block
 
     def function(self, name: str, flags: int, address: int = 0, owner: Any = None) -> Any:
         """A builtin function by its symbol, bound to an address that ``owner`` keeps good."""
