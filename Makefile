@@ -1,9 +1,11 @@
 # Every target makes what it needs: a virtual environment in .venv, filled by pip. PYTHON picks the interpreter (3.11 or newer).
 PYTHON ?= python3
 VENV ?= .venv
+# Tests that run at once.
+JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers size links check clean
+.PHONY: demo test coverage lint types layers size links check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their speed, and explain what was compiled
@@ -11,7 +13,10 @@ demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their
 	$(BIN)/flambeau explain --output out/explain.txt examples/gpt.py --steps 4 --threads 2 --sample 0
 
 test: $(VENV)/.test ## the tests, conformance with PyTorch apart (it needs PyTorch)
-	$(BIN)/python -m pytest tests --ignore=tests/conformance
+	$(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS)
+
+coverage: $(VENV)/.dev ## the tests again, and the share of lines that they run
+	$(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS) --cov --cov-report=term
 
 check: lint types layers size links ## everything that needs no run of the library
 
