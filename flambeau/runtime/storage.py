@@ -59,7 +59,9 @@ class TensorMeta:
         self.contiguous |= self.numel == 0
         self.nbytes = self.numel * dtype.itemsize
         if self.nbytes >= 1 << 63:
-            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}: at most {(1 << 63) - 1} bytes can be addressed")
+            raise RuntimeError(
+                f"Storage size calculation overflowed with sizes={list(shape)}: at most {(1 << 63) - 1} bytes can be addressed"
+            )
         sizes = tuple(min(n, 2) for n in shape)
         self.classes = (dtype, sizes, None if self.contiguous else tuple(s if s < 2 else 2 for s in strides))
 
