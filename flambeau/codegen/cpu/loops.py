@@ -150,8 +150,10 @@ class LoopEmitter:
         e, x, width = self.e, self.x, self.x.width
         outside = (self.copies, x.masks)
         self.copies, x.masks = range(copies), {}
-        last = e.sub(stop, e.const(copies * width - 1, "i64"))
-        reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
+        reached = start
+        if not self.plan.masks_all:
+            last = e.sub(stop, e.const(copies * width - 1, "i64"))
+            reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
         self.copies = (0,)
 
         def rest(index: Value, values: Carried) -> Carried:
@@ -159,7 +161,7 @@ class LoopEmitter:
             x.masks = {0: e.compare("slt", e.lanes("i32", width), left)}
             return body(index, values)
 
-        if length is None or length % (copies * width):
+        if length is None or length % (copies * width) or self.plan.masks_all:
             _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
         self.copies, x.masks = outside
         return carried

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from flambeau.codegen.cpu import math_tables
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, by_parts, fma, polynomial, select
 
@@ -176,6 +177,8 @@ TANH_IS_ONE = {"float": 9.1, "double": 19.1}
 
 def tanh(x: Lanes) -> Lanes:
     """An odd polynomial near zero, else 1 - 2 / (1 + exp(2|x|)); at most 2 units in the last place."""
+    if math_tables.has_tables(x):
+        return math_tables.tanh(x)
     a = x.absolute()
     r, _, shifted = reduce_exp(a.at_most(TANH_IS_ONE[x.kind]) * 2.0)
     p = expm1_near_zero(r, EXP)

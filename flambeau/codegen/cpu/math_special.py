@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from flambeau.codegen.cpu import math_tables
 from flambeau.codegen.cpu.lanes import Lanes, call_library, fma, polynomial, select
 from flambeau.codegen.cpu.math_exponential import EXP, exp, expm1_near_zero, log, power_of_two, reduce_exp, scale
 from flambeau.codegen.cpu.math_trigonometric import moderate_sin, moderate_tan
@@ -79,6 +80,8 @@ ASYMPTOTIC_FROM = 10
 
 def erf(x: Lanes) -> Lanes:
     """At most 2 units in the last place."""
+    if math_tables.has_tables(x):
+        return math_tables.erf(x)
     a = x.absolute()
     inner = fma(polynomial(a * a, ERF_INNER[x.kind]), a, a)
     r, _, shifted = reduce_exp(polynomial(a.at_most(ERF_IS_ONE[x.kind]), ERF_OUTER[x.kind]))

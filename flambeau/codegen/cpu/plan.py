@@ -16,6 +16,8 @@ from flambeau.ir.node import Node
 # Elements of a pointwise block: enough to make the block's own cost small, few enough for many chunks.
 _POINTWISE_BLOCK = 2048
 _TILED_BLOCK = 256
+# Vector instructions above which a mask costs less than the compilation of a second body without it.
+_MASKED_ABOVE = 48
 # Vector instructions that an unrolled loop body may have.
 _BODY_BUDGET = 160
 # Vectors of a row that is worked on as a whole, and the instructions that this may take.
@@ -67,6 +69,12 @@ class KernelPlan:
         while copies > 1 and copies * registers > 16:
             copies //= 2
         return copies
+
+    @property
+    def masks_all(self) -> bool:
+        """Whether a loop without phases has one body, always under a mask."""
+        heavy = not self.phases and self.copies == 1 and not self.streaming and costs.total(self.varying) > _MASKED_ABOVE
+        return heavy and (self.block_length or 1) % self.width != 0
 
     def dividing(self, copies: int, size: Dim) -> int:
         """As many copies or fewer, so that a known size leaves no rest, if that is possible."""
