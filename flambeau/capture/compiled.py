@@ -13,7 +13,7 @@ from flambeau.capture import pytree
 from flambeau.capture.guards import AmbientGuard, ModuleGuard, OutsideGuard
 from flambeau.capture.recorder import Recorder, StorageState
 from flambeau.capture.report import Explanation
-from flambeau.capture.segment import Segment, close_segment, fill_pending, needs_history
+from flambeau.capture.segment import Segment, close_segment, needs_history
 from flambeau.capture.watch import Watch
 from flambeau.core import events
 from flambeau.core.context import context
@@ -24,6 +24,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
 from flambeau.tensor.native_graph import graph_entry
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.views import View
 
 RECOMPILE_LIMIT = 8
 MISSED: Any = object()
@@ -70,6 +71,7 @@ class Output:
     meta: Any = None
     released: bool = False
     view_of: Any = None
+    history: bool = False  # takes part in autograd
 
 
 @dataclass(eq=False)
@@ -99,9 +101,9 @@ class Artifact:
         """
         flat = pytree.flat_arguments(self.description)
         whole = all(
-            o.kind == "storage" and o.index == i and o.offset == 0 and o.meta is self.segment.states[i].meta and not o.released
+            o.kind == "storage" and o.index == i and self._is_whole(o) and o.meta is self.segment.states[i].meta
             for i, o in enumerate(self.outputs)
-        )
+        ) and not self.segment.dropped
         if flat is None or not whole or self.gradients or self.gradient_guards or self.checks or self.segment.numbers:
             return None
         if any(o.kind == "gradient" for o in self.origins):
@@ -208,20 +210,30 @@ class Artifact:
             origin.find(arguments)._grad = None if position < 0 else values[position]
         return pytree.put_together(self.result, values)
 
-    @staticmethod
-    def _output(output: Output, made: list[Any], tensors: list[Any]) -> Any:
+    def _is_whole(self, output: Output) -> bool:
+        """Whether an output is a storage just as the plan gives it."""
+        plan = self.segment.plan
+        recorded = plan.derivative is not None and output.index in plan.recorded
+        return output.offset == 0 and output.view_of is None and not output.released and output.history == recorded
+
+    def _output(self, output: Output, made: list[Any], tensors: list[Any]) -> Any:
         if output.kind == "input":
             return tensors[output.index]
         if output.kind == "view":
             return dispatch.apply_steps(tensors[output.index], output.view_of.steps)
         whole = made[output.index]
-        if output.offset == 0 and output.meta is whole.meta:
-            if output.released:
-                whole.entry, whole.output, whole._requires_grad = ReleasedEntry([], [whole.meta]), 0, True
+        if self._is_whole(output) and output.meta is whole.meta:
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + output.offset, output.meta)
-        if whole.entry is not None and output.view_of is not None:
-            part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, output.meta, output.view_of), 0, True
+        if output.released:
+            part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
+        elif output.view_of is not None:
+            part.view_of = View(whole, output.view_of.steps)
+            part.seen_version = part.memory.version
+            if output.history:
+                part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, part.meta, part.view_of), 0, True
+        elif output.history:
+            part.entry, part.output, part._requires_grad = whole.entry, whole.output, True
         return part
 
 
@@ -348,8 +360,7 @@ class _Tracing:
 
     def _run_segment(self, recorder: Recorder) -> Segment:
         segment = close_segment(recorder, self.owner.name)
-        made = segment.run(segment.inputs, [read() for read in segment.numbers])
-        fill_pending(segment, made)
+        segment.run_first(recorder)
         return segment
 
     def _keep(self, result: Any, metas: list[tuple[Any, bool]], watch: Watch, ambient: AmbientGuard) -> None:
@@ -359,8 +370,11 @@ class _Tracing:
         structure = pytree.take_apart(result, returned)
         if not pytree.is_static(structure):
             raise CannotTrace("it returns something other than tensors, numbers, strings, None and containers of them")
+        recorder.forget_inner_gradients()
         seen = list(recorder.gradients_seen.values())
         leaves = [(leaf, leaf._grad) for leaf, old, _ in seen if leaf._grad is not old]
+        if any(t.entry is None and t._grad is not None and t.memory.pending is not None for t in returned):
+            raise CannotTrace("it returns a tensor made inside together with its gradient")
         visible = returned + [g for _, g in leaves if g is not None]
         segment = close_segment(recorder, owner.name)
         self._check_escapes(segment, visible)
@@ -375,12 +389,10 @@ class _Tracing:
             recorder.guards, len({id(t.memory) for t in segment.inputs}),
         )  # fmt: skip
         counters["captures"] += 1
-        made = segment.run(segment.inputs, [read() for read in segment.numbers])
-        fill_pending(segment, made)
+        segment.run_first(recorder)
         owner.artifacts.append(artifact)
         events.emit("compile", function=owner.name, version=len(owner.artifacts) - 1, operators=recorder.calls)
         events.emit("captured", compiled=owner, plan=segment.plan)
-        del made
 
     def _origin(self, tensor: Any, seen: Sequence[tuple[Any, Any, bool]] = ()) -> Origin:
         for i, argument in enumerate(self.tensors):
@@ -405,7 +417,7 @@ class _Tracing:
         for k, state in enumerate(segment.states):
             if state.storage() is tensor.memory:
                 released = tensor.entry is not None and not needs_history(tensor)
-                return Output("storage", k, tensor.address, tensor.meta, released, tensor.view_of)
+                return Output("storage", k, tensor.address, tensor.meta, released, tensor.view_of, needs_history(tensor))
         for i, known in enumerate(segment.inputs):
             if known is tensor:
                 return Output("input", i)

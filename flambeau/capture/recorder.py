@@ -20,11 +20,12 @@ from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim
 from flambeau.derivative.differentiate import gradients
 from flambeau.interp.folding import make_folding
+from flambeau.interp.functions import GraphFunction
 from flambeau.interp.layout import view_of
 from flambeau.interp.tracing import NUMBER_TYPES, fill, flatten, restructure
 from flambeau.ir import origins
 from flambeau.ir.graph import graph_input
-from flambeau.ir.node import Node
+from flambeau.ir.node import Node, rebuild, toposort
 from flambeau.ir.origins import Origin
 from flambeau.ops.declare import Operator, map_nodes
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
@@ -39,10 +40,11 @@ class StorageState:
     """A storage during a capture: ``node`` is its value in the shape of ``meta``, starting ``offset`` bytes into it.
 
     ``tensor`` is the outside tensor that stands for it (None for a storage made inside); ``viewers`` are the tensors made
-    over it meanwhile, which get their address when the memory exists.
+    over it meanwhile, which get their address when the memory exists. Of an outside tensor, ``history`` is its entry, output and
+    whether it requires gradients before the capture, ``tracked`` whether the graph is differentiated by it.
     """
 
-    __slots__ = ("changed", "meta", "node", "offset", "position", "storage", "tensor", "viewers")
+    __slots__ = ("changed", "history", "meta", "node", "offset", "position", "storage", "tensor", "tracked", "viewers")
 
     def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
@@ -53,6 +55,8 @@ class StorageState:
         self.position = position
         self.changed = False
         self.viewers: list[weakref.ref[Any]] = []
+        self.tracked = tensor is not None and meta.dtype.is_floating_point and wants_gradient(tensor)
+        self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
 Edge = tuple[Any, int] | None
@@ -81,7 +85,9 @@ class CaptureEntry(Entry):
         given = [(recorder.read(c), gradient_edge(c)) for c in cotangents if c is not None]
         nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
-        parts = gradients(self.outputs, weights, [n for n, edge in self.operands if edge is not None])
+        # Stopping at every operand, also at those that the tape does not lead to.
+        all_parts = gradients(self.outputs, weights, [n for n, _ in self.operands])
+        parts = [g for g, (_, edge) in zip(all_parts, self.operands, strict=True) if edge is not None]
         if origins.wanted():
             lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
             origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
@@ -120,6 +126,10 @@ class Recorder:
         self._noted: set[int] = set()
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
+        self.input_states: list[StorageState] = []
+        self.input_views: list[weakref.ref[Any]] = []
+        self._active: dict[Node, bool] = {}
+        self._copies = 0
         self.on_value: Callable[[], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -128,19 +138,31 @@ class Recorder:
         found = self.states.get(id(tensor.memory))
         if found is None:
             owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
-            node = graph_input(f"x{len(self.inputs)}", Aval(owner.meta.shape, owner.meta.dtype))
-            found = StorageState(owner.memory, owner.meta, owner.address - owner.memory.address, node, owner, len(self.inputs))
-            self.inputs.append((owner, node))
-            self.states[id(tensor.memory)] = found
+            found = self._add_input(owner)
         return found
 
     def declare(self, tensor: Any) -> None:
         """Make an argument an input as it is, also when it is a view of something else."""
         if id(tensor.memory) not in self.states:
-            node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
-            state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
-            self.inputs.append((tensor, node))
-            self.states[id(tensor.memory)] = state
+            self._add_input(tensor)
+
+    def _add_input(self, tensor: Any) -> StorageState:
+        node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
+        state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
+        self._active[node] = state.tracked
+        self.inputs.append((tensor, node))
+        self.input_states.append(state)
+        self.states[id(tensor.memory)] = state
+        return state
+
+    def active(self, node: Node) -> bool:
+        """Whether differentiating the graph would go through ``node`` to an input."""
+        known = self._active
+        for n in toposort([node], stop=lambda n: n in known):
+            if n not in known:
+                sources = n.sources[1:] if n.op is p.attach else n.sources
+                known[n] = n.op is not p.detach and n.dtype.is_floating_point and any(known.get(s, False) for s in sources)
+        return known[node]
 
     def read(self, tensor: Any) -> Node:
         """The value of a tensor as a node."""
@@ -166,7 +188,7 @@ class Recorder:
         ):
             node = base
             for step in view.steps:
-                node = self._step(step, node)
+                node = step.through(node)
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node
         if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype:
@@ -175,25 +197,14 @@ class Recorder:
         offset = (tensor.address - tensor.memory.address - state.offset) // tensor.meta.dtype.itemsize
         return p.as_strided(flat, shape=tensor.meta.shape, strides=tensor.meta.strides, offset=offset)
 
-    @staticmethod
-    def _step(step: Step, node: Node) -> Node:
-        result = step.operator.inline(list(fill(step.template, [node], [], step.sizes)))
-        return result if isinstance(result, Node) else result[step.output]
-
     # -- calls ------------------------------------------------------------------------------------------
     def call(self, call: Call) -> Any:
         """Record an operator call; returns pending tensors in the structure of its results."""
         self.calls += 1
         operator = call.operator
-        nodes = [self.read(t) for t in call.tensors]
-        result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
-        outputs: list[Node] = []
-        structure = flatten(result, outputs)
-        if origins.wanted():
-            origins.note_origin(outputs, Origin(user_line(), operator.name))
-        if operator.mutates:
-            return restructure(structure, self._mutate(call, outputs))
         if operator.kind in ("view", "reshape"):
+            nodes = [self.read(t) for t in call.tensors]
+            outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
                 return restructure(structure, views)
@@ -202,8 +213,34 @@ class Recorder:
                     f"{operator.name}: size {list(_ints(outputs[0].shape))} is not compatible with input tensor's size "
                     f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
                 )
+        nodes = self._read_operands(call)
+        outputs, structure = self._inline(call, nodes)
+        if operator.mutates:
+            return restructure(structure, self._mutate(call, nodes, outputs))
         metas = self._metas(operator, call.tensors, outputs)
         return restructure(structure, self.results(operator.name, self._operands(call, nodes), list(zip(outputs, metas, strict=True))))
+
+    def _inline(self, call: Call, nodes: list[Node]) -> tuple[list[Node], Any]:
+        """The nodes of an operator's results and their structure."""
+        outputs: list[Node] = []
+        result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
+        structure = flatten(result, outputs)
+        if origins.wanted():
+            origins.note_origin(outputs, Origin(user_line(), call.operator.name))
+        return outputs, structure
+
+    def _read_operands(self, call: Call) -> list[Node]:
+        """The values of a call's tensors, all different: where the tape does not go on they are constants to differentiation."""
+        nodes: list[Node] = []
+        for tensor in call.tensors:
+            node = self.read(tensor)
+            if not (context.grad_enabled and gradient_edge(tensor) is not None):
+                node = p.detach(node) if self.active(node) else node
+            if node in nodes:
+                self._copies += 1
+                node = p.copy(node, index=-self._copies)
+            nodes.append(node)
+        return nodes
 
     def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
         if operator.kind == "pointwise" and tensors:
@@ -285,21 +322,33 @@ class Recorder:
             tensor.seen_version = tensor.memory.version
             self._views[id(tensor.memory), tensor.address, meta] = (state.node, node)
             made.append(tensor)
+            if state.tensor is not None:
+                self.input_views.append(weakref.ref(tensor))
         self._put_on_tape(call.operator.name, self._operands(call, nodes), [(n, t.meta) for n, t in zip(outputs, made, strict=True)], made)
         return made
 
+    def run_graph(self, function: GraphFunction, operand: Any) -> Any:
+        """Record a call of a function of one tensor."""
+        node = self.read(operand)
+        (output,) = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
+        (made,) = self.results(function.name, [(node, gradient_edge(operand))], [(output, meta_of(_ints(output.shape), output.dtype))])
+        return made
+
     # -- changes ----------------------------------------------------------------------------------------
-    def write(self, tensor: Any, value: Node) -> None:
-        """Make ``value`` the contents of what ``tensor`` shows."""
+    def write(self, tensor: Any, value: Node, followed: bool = False) -> None:
+        """Make ``value`` the contents of what ``tensor`` shows. Unless the tape has ``followed``, the history stays what it was."""
         state = self.state(tensor)
+        before = state.node
         if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
             state.node = value
         else:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
+        if not followed and self.active(before):
+            state.node = p.attach(state.node, before)
         state.changed = True
         tensor.memory.version += 1
 
-    def _mutate(self, call: Call, outputs: list[Node]) -> list[Any]:
+    def _mutate(self, call: Call, nodes: list[Node], outputs: list[Node]) -> list[Any]:
         operator = call.operator
         slots = [s for name in operator.mutates for s in dispatch.slots_of(call.template[operator.names.index(name)])]
         made: list[Any] = []
@@ -308,15 +357,15 @@ class Recorder:
             check_in_place(operator.name, target)
             self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
             made.append(target)
-        rest = outputs[len(slots) :]
-        return made + [self.pending(n, meta_of(_ints(n.shape), n.dtype)) for n in rest]
+        rest = [(n, meta_of(_ints(n.shape), n.dtype)) for n in outputs[len(slots) :]]
+        return made + self.results(operator.name, self._operands(call, nodes), rest)
 
     def call_into(self, call: Call, target: Any) -> Any:
         """Record an in-place call or one with ``out=``."""
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)
-        nodes = [self.read(t) for t in call.tensors]
+        nodes = self._read_operands(call)
         result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         kind = target.meta.dtype
         node = map_nodes(lambda n: n if n.dtype is kind else p.cast(n, to=kind), result)
@@ -332,7 +381,7 @@ class Recorder:
         entry = None
         if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
             entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
-        self.write(target, node)
+        self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:
             self._rebase(target, entry)
         return target
@@ -359,6 +408,13 @@ class Recorder:
     def gradient_written(self, leaf: Any) -> None:
         """``leaf.grad`` is being replaced; what it was does not matter unless it was read before."""
         self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, False))
+
+    def forget_inner_gradients(self) -> None:
+        """Drop what was seen of leaves made during the capture."""
+        for key, (leaf, _, _) in list(self.gradients_seen.items()):
+            state = self.states.get(id(leaf.memory))
+            if state is not None and state.tensor is None:
+                del self.gradients_seen[key]
 
     # -- what else the trace depends on -----------------------------------------------------------------
     def guard(self, read: Callable[[], Any]) -> None:

@@ -9,7 +9,7 @@ from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan, wants_gradient
+from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 
 
 @dataclass(eq=False)
@@ -22,10 +22,27 @@ class Segment:
     inputs: list[Any]
     numbers: list[Any]
     states: list[StorageState]
+    dropped: list[int]  # inputs overwritten with something that takes no part in autograd
 
     def run(self, tensors: list[Any], numbers: list[Any]) -> list[Any]:
         """Run on these tensors; returns the tensors over the storages made."""
-        return execute(self.plan, tensors, numbers)[: len(self.states)]
+        made = execute(self.plan, tensors, numbers)[: len(self.states)]
+        for position in self.dropped:
+            tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
+        return made
+
+    def run_first(self, recorder: Recorder) -> None:
+        """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
+        for state in recorder.input_states:
+            if state.changed and _has_new_history(state):
+                state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+        fill_pending(self, self.run(self.inputs, [read() for read in self.numbers]))
+        for reference in recorder.input_views:
+            view = reference()
+            if needs_history(view):
+                base = view.view_of.base
+                view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
+                view.seen_version = view.memory.version
 
 
 def close_segment(recorder: Recorder, name: str) -> Segment:
@@ -37,13 +54,19 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     function = GraphFunction(name, Graph(tuple(inputs), tuple(s.node for s in (*live, *changed))), len(tensors))
     into = tuple([None] * len(live) + [s.position for s in changed])
     results: list[Result] = [s.meta for s in (*live, *changed)]
-    wanted: tuple[bool, ...] = ()
-    if any(needs_history(v()) for s in live for v in s.viewers):
-        wanted = tuple(t.meta.dtype.is_floating_point and wants_gradient(t) for t in tensors)
+    recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [_has_new_history(s) for s in changed]
+    wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     plan = make_plan(
-        function, None, tuple(t.meta for t in tensors), {}, [None] * len(tensors), results, wanted, into if changed else ()
-    )
-    return Segment(function, plan, tensors, [read for read, _ in recorder.numbers], live)
+        function, None, tuple(t.meta for t in tensors), {}, [None] * len(tensors), results, wanted, into if changed else (),
+        recorded=recorded,
+    )  # fmt: skip
+    dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
+    return Segment(function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped)
+
+
+def _has_new_history(state: StorageState) -> bool:
+    """Whether an outside tensor was overwritten with something that takes part in autograd."""
+    return needs_history(state.tensor) and state.tensor.entry is not state.history[0]
 
 
 def needs_history(tensor: Any) -> bool:
@@ -58,7 +81,6 @@ def fill_pending(segment: Segment, made: list[Any]) -> None:
     for state, result in zip(segment.states, made, strict=True):
         old = state.storage()
         if old is not None:
-            result.memory.version = old.version
             old.pending = None
         for reference in state.viewers:
             tensor = reference()

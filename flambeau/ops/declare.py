@@ -129,8 +129,9 @@ class Operator:
     def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
         if value is None or not isinstance(value, Node):
             if isinstance(value, (bool, int, float)) and not (name in self.defaults and _same(value, self.defaults[name])):
-                kind = compute if compute is not None and name in self.promoted else exact_type(value)
-                return constant(value, (), kind)
+                if compute is not None and name in self.promoted:
+                    return constant(value, (), compute)
+                return full(shape=(), value=value, dtype=exact_type(value), weak=True)
             return value
         if compute is None or name not in self.promoted or value.dtype is compute:
             return value

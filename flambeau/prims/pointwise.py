@@ -136,6 +136,7 @@ round_ = _float_unary("round", np.rint, "nearest integer, halves to even")
 isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
 detach = prim("detach", "pointwise", same, _itself, "x, taken as a constant by differentiation")
+attach = prim("attach", "pointwise", same, lambda x, history: x, "x, differentiated as if it were ``history``")
 
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
 sub = _unary("sub", np.subtract, "x - y; integers wrap")
@@ -300,3 +301,4 @@ where.derivative = lambda g, out, c, x, y: (None, where(c, g, number(0, g)), whe
 copy.derivative = lambda g, out, x, index=0: (g,)
 cast.derivative = lambda g, out, x, to: (cast(g, to=x.dtype) if x.dtype.is_floating_point else None,)
 detach.derivative = lambda g, out, x: (None,)
+attach.derivative = lambda g, out, x, history: (None, g)

@@ -16,11 +16,14 @@ Shape = tuple[Dim, ...]
 Ints = tuple[int, ...]
 
 
-def _full_reference(shape: Shape, value: Any, dtype: dtype) -> Any:
+def _full_reference(shape: Shape, value: Any, dtype: dtype, weak: bool = False) -> Any:
     return np.full(shape, value, dtype.numpy)
 
 
-full = prim("full", "source", lambda shape, value, dtype: Aval(shape, dtype), _full_reference, "a constant in every place")
+full = prim(
+    "full", "source", lambda shape, value, dtype, weak=False: Aval(shape, dtype, weak), _full_reference,
+    "a constant in every place; ``weak`` when it stands for a Python number",
+)  # fmt: skip
 
 
 def constant(value: float | int | bool, shape: Shape, dtype: dtype) -> Node:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
+from flambeau.derivative.differentiate import gradients
 from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_function, programs, run_plan
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
+from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
 from flambeau.runtime.native import library
@@ -161,6 +164,8 @@ class CallPlan:
     metas: tuple[TensorMeta, ...]
     results: list[Result]
     backward: dict[Any, CallPlan]
+    # Which results take part in autograd.
+    recorded: tuple[int, ...] = ()
     # Where its native form is: -1 not made yet, 0 there is none.
     address: int = -1
     native_form: Any = None
@@ -171,12 +176,19 @@ class CallPlan:
 def make_plan(
     function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
     results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
+    recorded: Sequence[bool] | None = None,
 ) -> CallPlan:  # fmt: skip
-    """Plan a function; when gradients are wanted, its forward part that also gives the values to save."""
+    """Plan a function; when gradients are wanted, its forward part that also gives the values to save.
+
+    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given.
+    """
     count = len(function.graph.outputs)
     derivative = None
+    present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
+    if recorded is not None:
+        present = tuple(a and b for a, b in zip(present, recorded, strict=True))
+    tracked = tuple(k for k, here in enumerate(present) if here)
     if any(wanted):
-        present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
         derivative = function.derivative(wanted, present, sizes)
         if derivative is None and structure is not None and any(present):
             return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
@@ -185,7 +197,7 @@ def make_plan(
         results = [*results, *[(None, None)] * len(derivative.split.extra)]
         into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
     run = plan_function(function, metas, sizes, foldings, results, into, views)
-    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {})
+    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {}, tracked)
 
 
 def _constant_plan(
@@ -194,7 +206,9 @@ def _constant_plan(
 ) -> CallPlan:  # fmt: skip
     """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
     run = plan_function(function, metas, sizes, foldings, results, into, views)
-    return CallPlan(run, structure, len(function.graph.outputs), sizes, foldings, CONSTANT, wanted, metas, results, {})
+    outputs = function.graph.outputs
+    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_floating_point)
+    return CallPlan(run, structure, len(outputs), sizes, foldings, CONSTANT, wanted, metas, results, {}, recorded)
 
 
 _plans: dict[Any, CallPlan] = {}
@@ -328,11 +342,11 @@ def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], resul
     """Put an entry on the tape and make the results refer to it."""
     make = ConstantEntry if plan.derivative is CONSTANT else OperatorEntry
     entry = make(plan, tensors, numbers, results)
-    for output, result in enumerate(results[: plan.count]):
-        if result.meta.dtype.is_floating_point:
-            result.entry = entry
-            result.output = output
-            result._requires_grad = True
+    for output in plan.recorded:
+        result = results[output]
+        result.entry = entry
+        result.output = output
+        result._requires_grad = True
 
 
 def _forbid_overwriting(operator: Operator, plan: CallPlan, call: Call) -> None:
@@ -421,6 +435,8 @@ class OperatorEntry(Entry):
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
+        if context.capture is not None:
+            context.capture.flush()  # what was saved before the capture differs from call to call
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
@@ -671,9 +687,39 @@ class ViewReadEntry(Entry):
         self.meta = base_meta
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
-        whole = new_zeros(self.meta)
-        apply_steps(whole, self.view.steps).copy_(cotangents[0])
-        return (whole,)
+        (gradient,) = cotangents
+        return (run_graph(_view_backward(self.meta, self.view.steps), gradient),)
+
+
+_view_backwards: dict[tuple[TensorMeta, tuple[Step, ...]], GraphFunction] = {}
+_graph_plans: dict[Any, CallPlan] = {}
+
+
+def _view_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """From the gradient of a view to that of its base."""
+    found = _view_backwards.get((base, steps))
+    if found is None:
+        source = graph_input("base", Aval(base.shape, base.dtype))
+        view = source
+        for step in steps:
+            view = step.through(view)
+        gradient = graph_input("gradient", view.aval)
+        (part,) = gradients([view], [gradient], [source])
+        assert part is not None, "views depend on what they show"
+        found = _view_backwards[base, steps] = GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
+    return found
+
+
+def run_graph(function: GraphFunction, operand: Any) -> Any:
+    """Call a function of one tensor, of exactly the sizes that it was made for, like an operator."""
+    if context.capture is not None:
+        return context.capture.run_graph(function, operand)
+    wanted = wanted_of([operand])
+    key = (function, operand.meta, wanted)
+    plan = _graph_plans.get(key)
+    if plan is None:
+        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], [(None, None)], wanted)
+    return execute(plan, [operand], [])[0]
 
 
 def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:

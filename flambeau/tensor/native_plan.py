@@ -138,17 +138,17 @@ def recording_of(plan: CallPlan) -> Block:
         assert isinstance(derivative, Derivative)
         edges = Block([position for position, wanted in enumerate(plan.wanted) if wanted])
         words: list[int] = []
-        for kind, index in derivative.saved:
+        for kind, index in derivative.kept:
             place = plan.count + index if kind == "extra" else index
             written = kind == "input" and bool(plan.run.into) and index in plan.run.into
             output = index if kind == "output" else -1
             words += pack(layouts.Save, {"made": kind != "input", "index": place, "output": output, "written": written})
         saves = Block(words)
         metas = tuple(plan.run.outputs[: plan.count])
-        results = Block([output for output, meta in enumerate(metas) if meta.dtype.is_floating_point])
+        results = Block(plan.recorded)
         plan.recording = Block(pack(layouts.Recording, {
             "call_plan": id(plan), "metas": id(metas), "edge_count": sum(plan.wanted), "edges": edges.address,
-            "save_count": len(derivative.saved), "saves": saves.address, "result_count": len(results.words) if metas else 0,
+            "save_count": len(derivative.kept), "saves": saves.address, "result_count": len(plan.recorded),
             "results": results.address,
         }), edges, saves, metas, results)  # fmt: skip
     return plan.recording

@@ -155,7 +155,10 @@ def _look_for_nan(entry: Entry, gradients: Sequence[Any]) -> None:
 
 # -- the engine -----------------------------------------------------------------------------------------
 class _Engine:
-    """One walk. ``waiting`` counts the edges that still lead to an entry or leaf; ``pending`` holds what came back so far."""
+    """One walk. ``waiting`` counts the edges that still lead to an entry or leaf; ``pending`` holds what came back so far.
+
+    When only some gradients are wanted, entries that do not lead to them are neither run nor released.
+    """
 
     def __init__(
         self, *, retain_graph: bool, inputs: Sequence[TensorBase] | None, accumulate: Callable[[TensorBase, TensorBase], None],
@@ -171,6 +174,7 @@ class _Engine:
         self.ready: list[tuple[int, Entry]] = []
 
     def run(self, roots: Sequence[tuple[Any, int, TensorBase]]) -> dict[int, TensorBase]:
+        self.needed = self._leading_to_wanted([r for r, _, _ in roots])
         self._count_edges([r for r, _, _ in roots])
         for target, output, gradient in roots:
             self._deliver(target, output, gradient)
@@ -180,6 +184,8 @@ class _Engine:
         while self.ready:
             _, entry = heapq.heappop(self.ready)
             gradients = self._run_entry(entry, self.pending.pop(entry, None))
+            if self.needed is not None and entry not in self.needed:
+                continue
             for edge, gradient in zip(entry.edges, gradients, strict=True):
                 if edge is None:
                     continue
@@ -190,6 +196,23 @@ class _Engine:
                     self._make_ready(edge[0])
         return self.found
 
+    def _leading_to_wanted(self, roots: Sequence[Any]) -> set[Any] | None:
+        if self.wanted is None:
+            return None
+        needed: set[Any] = set()
+        seen: set[Any] = set()
+        stack: list[tuple[Any, bool]] = [(r, False) for r in roots if isinstance(r, Entry)]
+        while stack:
+            entry, done = stack.pop()
+            if done:
+                if any(e is not None and (e in self.wanted or e[0] in needed) for e in entry.edges):
+                    needed.add(entry)
+            elif entry not in seen:
+                seen.add(entry)
+                stack.append((entry, True))
+                stack.extend((e[0], False) for e in entry.edges if e is not None and isinstance(e[0], Entry))
+        return needed
+
     def _count_edges(self, roots: Sequence[Any]) -> None:
         seen: set[Any] = set()
         stack = [r for r in roots if isinstance(r, Entry)]
@@ -198,6 +221,8 @@ class _Engine:
             if entry in seen:
                 continue
             seen.add(entry)
+            if self.needed is not None and entry not in self.needed:
+                continue
             for edge in entry.edges:
                 if edge is not None:
                     self.waiting[edge[0]] = self.waiting.get(edge[0], 0) + 1
@@ -237,6 +262,8 @@ class _Engine:
             for output, gradient in enumerate(cotangents):
                 if (entry, output) in self.wanted and gradient is not None:
                     self.found[self.wanted[entry, output]] = gradient
+        if self.needed is not None and entry not in self.needed:
+            return [None] * len(entry.edges)
         gradients = entry.apply(cotangents)
         if context.anomaly:
             _look_for_nan(entry, gradients)

@@ -8,7 +8,7 @@ from typing import Any
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.core.symbolic import product
-from flambeau.interp.tracing import Template
+from flambeau.interp.tracing import Template, fill
 from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
 from flambeau.ops.declare import Operator
@@ -24,6 +24,11 @@ class Step:
     template: Template
     sizes: tuple[int, ...]
     output: int
+
+    def through(self, node: Node) -> Node:
+        """What the step shows of ``node``."""
+        result = self.operator.inline(list(fill(self.template, [node], [], self.sizes)))
+        return result if isinstance(result, Node) else result[self.output]
 
 
 class View(ViewFields):

@@ -24,7 +24,7 @@ def take_tensor(found: Object, meta: Word) -> Word:
 def take_saved(entry: Entry, backward: Backward, tensors: Words) -> Word:
     """Put the saved tensors at ``tensors``, borrowed; 0 when they have been let go, changed, or differ."""
     list = Object.at(entry.saved)
-    if not list or list.type != shared.list_type or PyList_Size(list) != backward.saved_count:
+    if not list or list.type != shared.list_type or PyList_Size(list) < backward.saved_count:
         return 0
     for i in range(backward.saved_count):
         saved: Saved = PyList_GetItem(list, i)
