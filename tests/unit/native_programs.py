@@ -13,6 +13,7 @@ from flambeau.runtime.native.language import (
     bit_length,
     bits_of_double,
     bits_of_float,
+    inline,
     native,
     size_of,
     stack,
@@ -147,3 +148,28 @@ def factorial(n: Word) -> Word:
 def between(a: Word, b: Word) -> Word:
     inside = a > 0 and not b < a
     return inside + 2 * (a == b or a == 7)
+
+
+@inline
+def halve(n: Word) -> Word:
+    if n & 1:
+        return n * 3 + 1
+    return n >> 1
+
+
+@inline
+def count_call() -> None:
+    totals.count += 1
+
+
+@native
+def halves(n: Word) -> Word:
+    totals.count = 0
+    steps = 0
+    for i in range(1000):
+        if n == 1:
+            break
+        n = halve(n)
+        count_call()
+        steps = i + 1
+    return steps * 1000 + totals.count

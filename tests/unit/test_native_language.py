@@ -78,6 +78,12 @@ def test_loops(symbols):
     assert function(symbols, "factorial", ctypes.c_int64)(10) == 3628800
 
 
+def test_inlined_functions(symbols):
+    run = function(symbols, "halves", ctypes.c_int64)
+    assert [run(n) for n in (1, 7, 27)] == [0, 16016, 111111]
+    assert "halve" not in symbols and "count_call" not in symbols
+
+
 def test_stack_of_a_size_known_when_it_runs(symbols):
     assert function(symbols, "on_the_stack", ctypes.c_int64)(1000) == 999
 

@@ -33,7 +33,7 @@ from flambeau.runtime.native.keys import (
     is_tensor,
     make_key,
 )
-from flambeau.runtime.native.language import Word, Words, native, stack
+from flambeau.runtime.native.language import Word, Words, inline, native, stack
 from flambeau.runtime.native.launch import MISSED, UNUSUAL, perform
 from flambeau.runtime.native.layouts import Arguments, Binary, Object, Plan, Signature, Tensor, shared
 from flambeau.runtime.native.memory import none
@@ -41,7 +41,7 @@ from flambeau.runtime.native.memory import none
 ARGUMENTS_WORDS = 8
 
 
-@native
+@inline
 def thread_is_known() -> Word:
     """Make the modes of this thread the known ones; 0 when that cannot be done."""
     if not shared.enabled:
@@ -55,7 +55,7 @@ def thread_is_known() -> Word:
     return 1
 
 
-@native
+@inline
 def modes_allow() -> Word:
     """Whether this thread is in no mode that only Python knows."""
     if not thread_is_known():
@@ -93,7 +93,7 @@ def signature_of(operator: Object) -> Signature:
     return found
 
 
-@native
+@inline
 def plan_of(arguments: Arguments, operator: Word) -> Plan:
     """The plan with a key; 0 when there is none yet."""
     table: Words = shared.plans
@@ -109,7 +109,7 @@ def plan_of(arguments: Arguments, operator: Word) -> Plan:
     return Plan.at(0)
 
 
-@native
+@inline
 def perform_counted(plan: Plan, arguments: Arguments) -> Word:
     result = perform(plan, arguments.tensors, arguments.number_count, arguments.numbers)
     if result > MISSED:
@@ -130,7 +130,7 @@ def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     return perform_counted(plan, arguments)
 
 
-@native
+@inline
 def may_be_positional(signature: Signature, count: Word, named: Word) -> Word:
     """Whether so many arguments may be positional; as `Operator.bind`, all of them also where some are keyword-only."""
     if count == signature.parameters and not named:
@@ -159,7 +159,7 @@ def place_keyword(signature: Signature, values: Words, name: Word, value: Word) 
     return 0
 
 
-@native
+@inline
 def begin(arguments: Arguments, key: Words, tensors: Words, numbers: Words) -> None:
     arguments.key = key
     arguments.tensors = tensors

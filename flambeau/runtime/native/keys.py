@@ -15,7 +15,7 @@ from flambeau.runtime.native.c_api import (
     PyTuple_GetItem,
     PyTuple_Size,
 )
-from flambeau.runtime.native.language import Word, Words, bits_of_double, native, stack
+from flambeau.runtime.native.language import Word, Words, bits_of_double, inline, native, stack
 from flambeau.runtime.native.layouts import Arguments, Object, Signature, Tensor, shared
 from flambeau.runtime.native.tensors import is_current, is_whole
 
@@ -35,7 +35,7 @@ GRADIENTS_OFF, INFERENCE = 1, 16
 MULTIPLIER = -7046029254386353131  # the golden ratio, as in Fibonacci hashing
 
 
-@native
+@inline
 def add_word(arguments: Arguments, word: Word) -> None:
     """Add a word to the key; one too many is counted but not kept."""
     if arguments.words < MAX_WORDS:
@@ -45,7 +45,7 @@ def add_word(arguments: Arguments, word: Word) -> None:
     arguments.hash = mixed ^ (mixed >> 29)
 
 
-@native
+@inline
 def is_tensor(found: Object) -> Word:
     """Whether an object is of a class whose instances all operators treat alike."""
     kind = found.type
@@ -58,7 +58,7 @@ def is_tensor(found: Object) -> Word:
     return 0
 
 
-@native
+@inline
 def add_tensor(arguments: Arguments, tensor: Tensor) -> Word:
     """Add a tensor; 0 when it is unusual."""
     count = arguments.tensor_count
@@ -91,7 +91,7 @@ def int_of(number: Word, result: Words) -> Word:
     return overflow[0] == 0
 
 
-@native
+@inline
 def add_number(arguments: Arguments, number: Object, default: Object) -> Word:
     """Add a number in the place of a value: only its type, unless it is the default."""
     kind = number.type
@@ -207,7 +207,7 @@ def add_static(arguments: Arguments, found: Object) -> Word:
     return add_ints(arguments, found)
 
 
-@native
+@inline
 def add_argument(arguments: Arguments, role: Word, found: Object, default: Object) -> Word:
     """Add one argument; 0 when it is unusual."""
     if found == shared.none:

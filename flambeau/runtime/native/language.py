@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 __all__ = ["Array", "Byte", "Double", "External", "Global", "NativeFunction", "Struct", "Word", "Words", "bit_length",
-           "bits_of_double", "bits_of_float", "call", "native", "size_of", "stack", "text"]  # fmt: skip
+           "bits_of_double", "bits_of_float", "call", "inline", "native", "size_of", "stack", "text"]  # fmt: skip
 
 # `translate` knows these names. For type checkers a word may be anything: a number, or the address of any struct.
 Word = Any
@@ -81,8 +81,9 @@ class External:
 class NativeFunction:
     """A function of the language; its body is read from the source."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], inline: bool = False) -> None:
         self.function = function
+        self.inline = inline
         self.name = function.__name__
         self.module = function.__module__
 
@@ -93,6 +94,11 @@ class NativeFunction:
 def native(function: Callable[..., Any]) -> NativeFunction:
     """Mark a function as native."""
     return NativeFunction(function)
+
+
+def inline(function: Callable[..., Any]) -> NativeFunction:
+    """Mark a function as native and to be copied into every caller, since nothing behind `translate` does so; it may not recurse."""
+    return NativeFunction(function, inline=True)
 
 
 def _only_native(name: str) -> Callable[..., Any]:

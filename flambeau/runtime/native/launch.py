@@ -28,7 +28,7 @@ from flambeau.runtime.native.c_api import (
     PyType_IsSubtype,
 )
 from flambeau.runtime.native.keys import int_of
-from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, native, stack
+from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, bits_of_float, call, inline, native, stack
 from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Storage, Tensor, View, shared
 from flambeau.runtime.native.memory import FAILED, allocate, none, release, storage_new
 from flambeau.runtime.native.tape import record
@@ -81,7 +81,7 @@ def drop(objects: Words, count: Word) -> None:
         Py_DecRef(objects[i])
 
 
-@native
+@inline
 def make_outputs(plan: Plan, tensors: Words, made: Words) -> Word:
     """Put the plan's outputs at ``made``, each a reference; FAILED with an error set."""
     outputs: Array[Output] = plan.outputs
@@ -102,7 +102,7 @@ def make_outputs(plan: Plan, tensors: Words, made: Words) -> Word:
     return 0
 
 
-@native
+@inline
 def fill_patches(patches: Array[Patch], count: Word, inputs: Word, tensors: Words, made: Words) -> None:
     for i in range(count):
         patch: Patch = patches[i]
@@ -115,7 +115,7 @@ def fill_patches(patches: Array[Patch], count: Word, inputs: Word, tensors: Word
         patch.slot[0] = tensor.address + patch.offset
 
 
-@native
+@inline
 def run_kernels(plan: Plan, tensors: Words) -> Word:
     """Run the plan's kernels with the arguments that are in place; the status of `thread_pool`'s ``pool_run_program``."""
     status = 0

@@ -19,7 +19,7 @@ from flambeau.runtime.native.c_api import (
     PyObject_Vectorcall,
     PyType_GenericAlloc,
 )
-from flambeau.runtime.native.language import Array, Word, Words, bit_length, call, native, stack, text
+from flambeau.runtime.native.language import Array, Word, Words, bit_length, call, inline, native, stack, text
 from flambeau.runtime.native.layouts import Bin, Storage, shared
 
 # Requests that no bin serves; the allocator refuses them anyway.
@@ -28,7 +28,7 @@ BINS = 8 + 4 * 41
 FAILED = -1
 
 
-@native
+@inline
 def bin_number(nbytes: Word) -> Word:
     """Which bin serves a request of 0 < nbytes < BEYOND: the classes of `allocator.size_class` in order."""
     if nbytes <= 512:
@@ -37,7 +37,7 @@ def bin_number(nbytes: Word) -> Word:
     return 8 + (shift - 7) * 4 + ((nbytes - 1) >> shift) - 3
 
 
-@native
+@inline
 def pop_block(nbytes: Word) -> Word:
     """A released block for the request, or 0 when there is none."""
     bins: Array[Bin] = shared.bins
@@ -50,7 +50,7 @@ def pop_block(nbytes: Word) -> Word:
     return block
 
 
-@native
+@inline
 def push_block(address: Word, nbytes: Word) -> None:
     """Put a block into the list for requests of 0 < nbytes < BEYOND."""
     bins: Array[Bin] = shared.bins
@@ -60,7 +60,7 @@ def push_block(address: Word, nbytes: Word) -> None:
     found.first = block
 
 
-@native
+@inline
 def take_block(nbytes: Word) -> Word:
     """A released block that is in use from now on, or 0 when there is none."""
     block = pop_block(nbytes)
@@ -172,7 +172,7 @@ def none() -> Word:
 
 
 # -- Storage ------------------------------------------------------------------------------------------------
-@native
+@inline
 def storage_new(nbytes: Word) -> Storage:
     """A storage over a new block; 0 with an error set."""
     made: Storage = PyType_GenericAlloc(shared.storage_type, 0)
@@ -217,7 +217,7 @@ def storage_init(self: Storage, arguments: Word, keywords: Word) -> Word:
     return 0
 
 
-@native
+@inline
 def storage_drop_block(self: Storage) -> None:
     """Give the block back unless the memory is foreign."""
     if self.address and (not self.owner or self.owner == shared.none):
@@ -265,7 +265,7 @@ def visit_four(visit: Word, argument: Word, a: Word, b: Word, c: Word, d: Word) 
     return stop
 
 
-@native
+@inline
 def visit_one(visit: Word, argument: Word, found: Word) -> Word:
     if not found:
         return 0

@@ -10,12 +10,12 @@ from flambeau.runtime.native.c_api import (
     PyObject_GC_UnTrack,
     PyType_GenericAlloc,
 )
-from flambeau.runtime.native.language import Word, native
+from flambeau.runtime.native.language import Word, inline, native
 from flambeau.runtime.native.layouts import Storage, Tensor, View, shared
 from flambeau.runtime.native.memory import visit_four
 
 
-@native
+@inline
 def tensor_new(memory: Storage, address: Word, meta: Word) -> Tensor:
     """A tensor over memory, whose reference it takes (also when it fails: 0 with an error set)."""
     made: Tensor = PyType_GenericAlloc(shared.tensor_type, 0)
@@ -29,7 +29,7 @@ def tensor_new(memory: Storage, address: Word, meta: Word) -> Tensor:
     return made
 
 
-@native
+@inline
 def is_whole(tensor: Tensor) -> Word:
     """Whether a tensor has metadata and a storage whose contents are there."""
     memory = tensor.memory
@@ -38,7 +38,7 @@ def is_whole(tensor: Tensor) -> Word:
     return not memory.pending or memory.pending == shared.none
 
 
-@native
+@inline
 def is_current(tensor: Tensor) -> Word:
     """Whether a tensor is no view, or its base has not been changed in place since its history was right."""
     view: View = tensor.view_of

@@ -58,14 +58,19 @@ def translate(modules: Sequence[ModuleType]) -> str:
         for node in tree.body:
             found = names.get(node.name) if isinstance(node, ast.FunctionDef) else None
             if isinstance(node, ast.FunctionDef) and isinstance(found, NativeFunction):
-                functions.append(_Function(module, node, names, source.__name__).emit())
+                module.bodies[found] = node
+    for source in modules:
+        for found, node in module.bodies.items():
+            if found.module == source.__name__ and not found.inline:
+                functions.append(_Function(module, node, vars(source), source.__name__).emit())
     return "\n".join([*module.heads(), *functions])
 
 
 class _Module:
-    """What functions refer to outside themselves."""
+    """What functions refer to outside themselves, and their bodies."""
 
     def __init__(self) -> None:
+        self.bodies: dict[NativeFunction, ast.FunctionDef] = {}
         self.declarations: dict[str, str] = {}
         self.globals: dict[str, Global] = {}
         self.texts: dict[str, str] = {}
@@ -96,6 +101,8 @@ class _Function:
         self.block: str | None = "entry"
         self.count = 0
         self.loops: list[tuple[str, list[Exit], str, list[Exit]]] = []
+        # Of the inlined function whose body is being emitted: where it returns to, with the values.
+        self.returns: tuple[str, list[Exit]] | None = None
         returns_nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
         self.result: Kind = None if returns_nothing else self.kind_of(node.returns)
 
@@ -214,7 +221,13 @@ class _Function:
     def leave(self, node: ast.Return) -> None:
         if (node.value is None) != (self.result is None):
             self.fail(node, "return does not agree with the function's result")
-        if node.value is None:
+        if self.returns is not None:
+            scope = {} if node.value is None else {"return": self.expression(node.value)}
+            label, exits = self.returns
+            assert self.block is not None
+            exits.append((self.block, scope))
+            self.jump(label)
+        elif node.value is None:
             self.line("ret void")
         else:
             value = self.expression(node.value)
@@ -456,6 +469,8 @@ class _Function:
         arguments = [self.expression(a) for a in node.args]
         if len(arguments) != len(names) - ("return" in names):
             self.fail(node, f"{target.name} takes {len(names) - 1} arguments")
+        if target.inline:
+            return self.call_inline(target, arguments)
         given = ", ".join(f"{a.type} {a.text}" for a in arguments)
         returned = names["return"]
         if returned == "None":
@@ -463,6 +478,31 @@ class _Function:
             return _ZERO
         kind = self.named_kind(returned, target.function.__globals__)
         return self.define(f"call {'double' if kind == 'double' else 'i64'} @{target.name}({given})", kind)
+
+    def call_inline(self, target: NativeFunction, arguments: list[_Value]) -> _Value:
+        """Emit the body of a function here."""
+        node = self.module.bodies[target]
+        outside = self.scope, self.names, self.file, self.result, self.loops, self.returns
+        after = self.fresh("back")
+        exits: list[Exit] = []
+        self.names, self.file = target.function.__globals__, target.module
+        self.loops, self.returns = [], (after, exits)
+        returns_nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
+        self.result = None if returns_nothing else self.kind_of(node.returns)
+        self.scope = {
+            a.arg: _Value(value.text, self.kind_of(a.annotation)) for a, value in zip(node.args.args, arguments, strict=True)
+        }
+        self.statements(node.body)
+        if self.block is not None:
+            if self.result is not None:
+                self.fail(node, "control reaches the end of a function with a result")
+            exits.append((self.block, {}))
+            self.jump(after)
+        kind = self.result
+        self.join(after, exits)
+        value = self.scope.get("return", _ZERO)
+        self.scope, self.names, self.file, self.result, self.loops, self.returns = outside
+        return _Value(value.text, "word" if kind is None else kind)
 
     def built_in(self, node: ast.Call, target: Any) -> _Value:
         arguments = node.args
