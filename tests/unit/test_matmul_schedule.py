@@ -12,6 +12,7 @@ from flambeau import prims as p
 from flambeau.compilation.program import Program
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
+from flambeau.core.config import config
 from flambeau.core.symbolic import Dim, evaluate, symbol
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
@@ -169,3 +170,12 @@ def test_batch_axes_merge_into_two_levels() -> None:
     assert batch_levels((2, 3, 4), [(12, 4, 1), (1, 2, 6)]) is None
     nothing = batch_levels((), [(), ()])
     assert nothing is not None and (nothing.outer, nothing.inner) == (1, 1)
+
+
+def test_checked_emission_guards_epilogues() -> None:
+    a, b, bias = source("a", 20, 30), source("b", 30, 40), source("bias", 40)
+    out = p.add(p.matmul(a, b), p.expand(p.reshape(bias, shape=(1, 40)), shape=(20, 40)))
+    left, right, row = random(20, 30), random(30, 40), random(40)
+    with config.override(checked=True):
+        _, (result,) = run([a, b, bias], [out], [left, right, row])
+    np.testing.assert_allclose(result, left.astype(np.float64) @ right + row, rtol=1e-4, atol=1e-4)
