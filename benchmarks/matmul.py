@@ -1,11 +1,13 @@
-"""Matrix products against torch.mm and torch.bmm: interleaved medians, ratios and the share of the measured FMA peak.
+"""Matrix products against torch.mm and torch.bmm: ratios and the share of the measured FMA peak, all interleaved.
 
-Run ``python -m benchmarks.matmul [threads] [name-part]``; needs torch.
+Run ``python -m benchmarks.matmul [threads] [name-part]``; needs torch. With one thread the least CPU time of several blocks is
+taken, which busy neighbours change little; with more the median of elapsed times.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import sys
 import time
@@ -136,15 +138,9 @@ def peak() -> Callable[[], None]:
     return lambda: run_tasks(tasks)
 
 
-def foreign_seconds() -> float:
-    """CPU seconds that other processes have used so far."""
-    with open("/proc/stat", encoding="ascii") as file:
-        fields = [int(field) for field in file.readline().split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK") - time.process_time()
-
-
-def interleaved(functions: list[Callable[[], None]], rounds: int = 7, block: float = 0.04) -> list[float]:
-    """Median seconds a call of each function; blocks during which others used the machine are tried again, twice."""
+def interleaved(functions: list[Callable[[], None]], rounds: int = 9, block: float = 0.04) -> list[float]:
+    """Seconds a call of each function, in an order of their own in each round: what ran before shows in the caches."""
+    clock, statistic = (time.process_time, min) if THREADS == 1 else (time.perf_counter, statistics.median)
     counts = []
     for function in functions:
         function()
@@ -153,18 +149,14 @@ def interleaved(functions: list[Callable[[], None]], rounds: int = 7, block: flo
         counts.append(max(3, min(5000, int(block / (time.perf_counter() - started + 1e-7)))))
     samples: list[list[float]] = [[] for _ in functions]
     for _ in range(rounds):
-        for function, count, found in zip(functions, counts, samples, strict=True):
-            for _ in range(3):
-                time.sleep(0.005)
+        for at in random.sample(range(len(functions)), len(functions)):
+            function, count = functions[at], counts[at]
+            function()
+            started = clock()
+            for _ in range(count):
                 function()
-                before, started = foreign_seconds(), time.perf_counter()
-                for _ in range(count):
-                    function()
-                seconds = time.perf_counter() - started
-                if foreign_seconds() - before < max(0.015, 0.1 * seconds):
-                    break
-            found.append(seconds / count)
-    return [statistics.median(found) for found in samples]
+            samples[at].append((clock() - started) / count)
+    return [statistic(found) for found in samples]
 
 
 def measure(case: Case, peak_rate: float) -> None:
