@@ -174,12 +174,17 @@ class _VectorProduct:
             steps = [e.add(k, number(i)) for i in range(count)]
             scalars = [e.splat(e.load(e.offset(x, step, kind), kind), lanes) for step in steps]
             rows = [e.offset(source, e.mul(step, b_row), raw) for step in steps]
+            ahead = e.mul(b_row, number(TOGETHER))
 
             def vector(at: Value, mask: Value | None = None) -> None:
                 target = e.offset(results, at, kind)
                 total = e.load(target, kind, lanes)
                 for scalar, row in zip(scalars, rows, strict=True):
-                    total = self.multiply_add(scalar, self.element(self.b, e.offset(row, at, raw), lanes, mask), total)
+                    start = e.offset(row, at, raw)
+                    if mask is None:
+                        # The next rows: pieces so short end before the hardware has foreseen them.
+                        e.prefetch(e.offset(start, ahead, raw))
+                    total = self.multiply_add(scalar, self.element(self.b, start, lanes, mask), total)
                 e.store(total, target)
 
             def rest(at: Value) -> None:
