@@ -285,7 +285,7 @@ def test_empty_outputs_have_no_chunks() -> None:
 def test_large_products_have_several_chunks_and_tiny_ones_share() -> None:
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("col", "row")))
     assert kernel.plan(1, 128, 384, 2048).chunks >= 4
-    assert kernel.plan(1, 128, 384, 2048, threads=16).chunks >= 32
+    assert kernel.plan(1, 128, 384, 2048, threads=16).chunks >= 16
     assert kernel.plan(10_000, 4, 4, 4, threads=16).chunks < 100
 
 
