@@ -327,12 +327,12 @@ class Recorder:
         self._put_on_tape(call.operator.name, self._operands(call, nodes), [(n, t.meta) for n, t in zip(outputs, made, strict=True)], made)
         return made
 
-    def run_graph(self, function: GraphFunction, operand: Any) -> Any:
+    def run_graph(self, function: GraphFunction, operand: Any) -> list[Any]:
         """Record a call of a function of one tensor."""
         node = self.read(operand)
-        (output,) = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
-        (made,) = self.results(function.name, [(node, gradient_edge(operand))], [(output, meta_of(_ints(output.shape), output.dtype))])
-        return made
+        outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
+        found = [(output, meta_of(_ints(output.shape), output.dtype)) for output in outputs]
+        return self.results(function.name, [(node, gradient_edge(operand))], found)
 
     # -- changes ----------------------------------------------------------------------------------------
     def write(self, tensor: Any, value: Node, followed: bool = False) -> None:

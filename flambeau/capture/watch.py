@@ -8,6 +8,7 @@ run. What is found ends up in ``reason``; the function then runs eagerly.
 from __future__ import annotations
 
 import dis
+import gc
 import itertools
 import math
 import operator
@@ -56,14 +57,20 @@ class Watch:
             collect(root, self.outside, 4)
         self._contents = [(c, contents_of(c)) for c in self.outside.values()]
         self._previous: Any = None
+        self._collecting = False
 
     def __enter__(self) -> Watch:
+        # What a collection calls (finalizers, hooks of other libraries) is not the function's doing.
+        self._collecting = gc.isenabled()
+        gc.disable()
         self._previous = sys.getprofile()
         sys.setprofile(self._observe)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._previous)
+        if self._collecting:
+            gc.enable()
         changed = next((c for c, before in self._contents if contents_of(c) != before), None)
         if self.reason is None and changed is not None:
             self.reason = f"it changes a {type(changed).__name__} that was made outside"

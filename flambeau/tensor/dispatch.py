@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, 
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, set_dispatcher
+from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
-from flambeau.tensor.views import Step, View
+from flambeau.tensor.views import Step, View, put
 
 new_tensor: Callable[[Storage, int, TensorMeta], Any]
 
@@ -658,59 +660,65 @@ def _rebase(plan: CallPlan, target: Any, history: tuple[Any, int, bool]) -> None
 class ViewWriteEntry(Entry):
     """The history of a base after one of its views was overwritten: edges (old base, new value)."""
 
-    __slots__ = ("view",)
+    __slots__ = ("steps",)
     name = "CopySlices"
 
     def __init__(self, edges: list[Any], meta: TensorMeta, view: View) -> None:
         super().__init__(edges, [meta])
-        self.view = view
+        self.steps = view.steps
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        # Row-major, because the steps may need memory without gaps.
-        rest: Any = gradient.clone_contiguous()  # type: ignore[union-attr]
-        shown = apply_steps(rest, self.view.steps)
-        for_value = shown.clone() if self.edges[1] is not None else None
-        shown.zero_()
-        return rest, for_value
+        rest, for_value = run_graph(_write_backward(self.metas[0], self.steps), gradient)
+        return rest, for_value if self.edges[1] is not None else None
 
 
 class ViewReadEntry(Entry):
     """The history of a view of a base that was changed in place: edge (base)."""
 
-    __slots__ = ("meta", "view")
+    __slots__ = ("meta", "steps")
     name = "AsStridedBackward0"
 
     def __init__(self, edge: tuple[Any, int] | None, base_meta: TensorMeta, meta: TensorMeta, view: View) -> None:
         super().__init__([edge], [meta])
-        self.view = view
+        self.steps = view.steps
         self.meta = base_meta
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        return (run_graph(_view_backward(self.meta, self.view.steps), gradient),)
+        return run_graph(_read_backward(self.meta, self.steps), gradient)
 
 
-_view_backwards: dict[tuple[TensorMeta, tuple[Step, ...]], GraphFunction] = {}
+def _shown(base: Node, steps: Sequence[Step]) -> Node:
+    for step in steps:
+        base = step.through(base)
+    return base
+
+
+@lru_cache(1 << 12)
+def _read_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """From the gradient of a view to that of its base."""
+    source = graph_input("base", Aval(base.shape, base.dtype))
+    view = _shown(source, steps)
+    gradient = graph_input("gradient", view.aval)
+    (part,) = gradients([view], [gradient], [source])
+    assert part is not None, "a view depends on what it shows"
+    return GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
+
+
+@lru_cache(1 << 12)
+def _write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
+    gradient = graph_input("gradient", Aval(base.shape, base.dtype))
+    view = _shown(gradient, steps)
+    rest = put(gradient, view, constant(0, view.shape, base.dtype))
+    return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)
+
+
 _graph_plans: dict[Any, CallPlan] = {}
 
 
-def _view_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """From the gradient of a view to that of its base."""
-    found = _view_backwards.get((base, steps))
-    if found is None:
-        source = graph_input("base", Aval(base.shape, base.dtype))
-        view = source
-        for step in steps:
-            view = step.through(view)
-        gradient = graph_input("gradient", view.aval)
-        (part,) = gradients([view], [gradient], [source])
-        assert part is not None, "views depend on what they show"
-        found = _view_backwards[base, steps] = GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
-    return found
-
-
-def run_graph(function: GraphFunction, operand: Any) -> Any:
+def run_graph(function: GraphFunction, operand: Any) -> list[Any]:
     """Call a function of one tensor, of exactly the sizes that it was made for, like an operator."""
     if context.capture is not None:
         return context.capture.run_graph(function, operand)
@@ -718,8 +726,8 @@ def run_graph(function: GraphFunction, operand: Any) -> Any:
     key = (function, operand.meta, wanted)
     plan = _graph_plans.get(key)
     if plan is None:
-        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], [(None, None)], wanted)
-    return execute(plan, [operand], [])[0]
+        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], [(None, None)] * len(function.graph.outputs), wanted)
+    return execute(plan, [operand], [])
 
 
 def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:
