@@ -111,7 +111,7 @@ def count_storages(tensors: Words, count: Word) -> Word:
     different = 0
     for j in range(count):
         memory = Tensor.at(tensors[j]).memory
-        at = ((memory * MULTIPLIER) >> 40) & (size - 1)
+        at = ((memory * MULTIPLIER) >> 40) & (size - 1)  # type: ignore[operator]
         while table[at] and table[at] != memory:
             at = (at + 1) & (size - 1)
         if not table[at]:
