@@ -25,8 +25,6 @@ from flambeau.templates.row_sort import row_argsort
 
 # A chunk takes about this many nanoseconds: long against claiming it, short against the whole.
 CHUNK_NANOSECONDS = 20_000
-# A kernel that writes more bytes than this goes around the caches, which would not hold them for whoever reads them.
-STREAM_ABOVE = 8 << 20
 FIRST_SLOT = 2
 
 Sizes = Mapping[str, int]
@@ -97,7 +95,7 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
         iterations, cost = evaluate(code.iterations, own), max(1, evaluate(code.cost, own))
         grain = max(1, CHUNK_NANOSECONDS // cost)
         text = None
-        if _written_bytes(built, schedule, sizes) > STREAM_ABOVE:
+        if _written_bytes(built, schedule, sizes) > code.stream_above:
             streaming = _code(built.kernel, True)
             text = KernelText(streaming.text, streaming.name)
         return Launch(grain, -(-iterations // grain), iterations * cost, _kernel_arguments(built, schedule, sizes), text)

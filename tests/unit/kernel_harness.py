@@ -22,21 +22,24 @@ PATTERN = 0xA7
 class CompiledKernel:
     """A kernel's code in memory."""
 
-    def __init__(self, kernel: Kernel, features: frozenset[str] | None = None, checked: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, features: frozenset[str] | None = None, checked: bool = False, streaming: bool = False,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
-        self.code: KernelCode = emit_kernel(kernel, cpu.cpu_features() if features is None else features, checked)
+        self.code: KernelCode = emit_kernel(kernel, cpu.cpu_features() if features is None else features, checked, streaming)
         address = load([link(compile_modules([self.code.text])[0])])[0][self.code.name]
         self.function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
 
     def run(
         self, buffers: Sequence[np.ndarray], sizes: Mapping[str, int], scalars: Sequence[Any] = (), grain: int = 1, backwards: bool = False,
-        counts: Sequence[int] | None = None,
+        counts: Sequence[int] | None = None, align: int = 0,
     ) -> list[int]:  # fmt: skip
         """Run all chunks on flat arrays, which are changed in place; returns the error record.
 
-        The kernel works on copies at odd places with guard bytes around them. ``counts`` are the element counts of the checked mode.
+        The kernel works on copies at odd places, or at multiples of ``align``, with guard bytes around them. ``counts`` are the
+        element counts of the checked mode.
         """
-        copies = [Guarded(b) for b in buffers]
+        copies = [Guarded(b, align) for b in buffers]
         record = (ctypes.c_int64 * 6)()
         slots = [ctypes.addressof(record), grain, *(c.address for c in copies), *(sizes[s] for s in self.kernel.sizes)]
         slots += [slot_of(v, d.numpy) for v, d in zip(scalars, self.kernel.scalars, strict=True)]

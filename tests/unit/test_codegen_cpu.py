@@ -27,6 +27,7 @@ from flambeau.ir.kernel import (
     inside,
     load,
     scalar,
+    substitute_kernel,
     symbols_in,
 )  # fmt: skip
 from flambeau.ir.node import Node
@@ -339,3 +340,76 @@ def test_transpose_reads_tiles(shape: tuple[int, int], kind: type) -> None:
     for grain in (1, 1000):
         kernel.run([x.ravel(), y.ravel(), out], {"r": shape[0], "c": shape[1]}, grain=grain)
         np.testing.assert_array_equal(out.reshape(shape), x.T ^ y if element in (BOOL, dtypes.int16) else x.T + y)
+
+
+@pytest.mark.parametrize("align", [0, 64])
+@pytest.mark.parametrize("columns", [64, 130, 1024])
+def test_streaming_form_gives_the_same_bytes(columns: int, align: int) -> None:
+    x, gain, bias = (np.random.randn(n).astype(np.float32) for n in (6 * columns, columns, columns))
+    results = []
+    for streaming in (False, True):
+        out, mean, rstd = (np.zeros(n, np.float32) for n in (6 * columns, 6, 6))
+        kernel = CompiledKernel(layer_norm(), streaming=streaming)
+        kernel.run([x, gain, bias, out, mean, rstd], {"r": 6, "c": columns}, [1e-5], align=align)
+        assert ("nontemporal" in kernel.code.text) is streaming
+        results.append(out.tobytes() + mean.tobytes() + rstd.tobytes())
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("columns", [1, 7, 16, 17, 100, 128, 256])
+def test_rows_of_known_size_give_the_bytes_of_any_size(columns: int) -> None:
+    """Short rows stay in registers; their sums are those of the loops."""
+    whole = substitute_kernel(softmax(), {"r": 5, "c": columns})
+    known = Kernel(whole.outer, whole.inner, whole.vector, whole.buffers, (), whole.scalars, whole.stores)
+    x = (np.random.randn(5 * columns) * 4).astype(np.float32)
+    first, second = np.zeros_like(x), np.zeros_like(x)
+    CompiledKernel(softmax()).run([x, first], {"r": 5, "c": columns})
+    kernel = CompiledKernel(known)
+    kernel.run([x, second], {}, grain=2)
+    assert kernel.code.scratch_bytes == 0
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("place", [0, 5, 16, 40, 99, -3, 1 << 62, -(1 << 62)])
+def test_places_are_compared_with_numbers_of_any_size(place: int) -> None:
+    """Where j equals, or is below, a number that is loaded for each row."""
+    i, j = axis("i", R), axis("j", C)
+    wanted = load(0, i, I64)
+    equal, below = p.eq(index_value(j), wanted), p.lt(index_value(j), p.sub(wanted, index_value(i)))
+    outputs = "bool write, bool write"
+    kernel = make([KernelAxis("i", R), KernelAxis("j", C)], [], "j", f"int64 read, {outputs}", [
+        Store(1, i * C + j, equal), Store(2, i * C + j, below)])  # fmt: skip
+    numbers = np.array([place, 7, place + 1])
+    first, second = np.zeros(300, np.bool_), np.zeros(300, np.bool_)
+    CompiledKernel(kernel).run([numbers, first, second], {"r": 3, "c": 100})
+    columns = np.arange(100)
+    np.testing.assert_array_equal(first.reshape(3, 100), columns == numbers[:, None])
+    np.testing.assert_array_equal(second.reshape(3, 100), columns < (numbers - np.arange(3))[:, None])
+
+
+@pytest.mark.parametrize("heads", [16, 32, 48, 20])
+def test_quotients_that_a_vector_shares(heads: int) -> None:
+    """Rows are put together from pieces of ``heads`` elements; a condition on the piece decides what is read."""
+    pieces = 6
+    i, j = axis("i", R), axis("j", pieces * heads)
+    piece = j // heads
+    source = (piece * R + i) * heads + j % heads
+    kept = inside(piece, 1, pieces - 1)
+    x = load(0, source, F32, kept)
+    kernel = make([KernelAxis("i", R), KernelAxis("j", pieces * heads)], [], "j", "float32 read, float32 write", [
+        Store(1, i * (pieces * heads) + j, x)])  # fmt: skip
+    data, out = np.random.randn(pieces, 9, heads).astype(np.float32), np.ones(9 * pieces * heads, np.float32)
+    CompiledKernel(kernel).run([data.ravel(), out], {"r": 9}, grain=4)
+    data[[0, -1]] = 0
+    np.testing.assert_array_equal(out.reshape(9, pieces, heads), data.transpose(1, 0, 2))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.float16, np.bool_, np.float64])
+@pytest.mark.parametrize("size", [1, 3, 16, 17, 33, 47])
+def test_known_size_writes_nothing_beyond(size: int, kind: type) -> None:
+    element = dtypes.BY_NUMPY[np.dtype(kind)]
+    i = axis("i", size)
+    kernel = make([KernelAxis("i", size)], [], "i", f"{element.name} read, {element.name} write", [Store(1, i, load(0, i, element))])
+    x, out = (np.random.randn(size) * 9).astype(kind), np.zeros(size, kind)
+    CompiledKernel(kernel).run([x, out], {})
+    assert out.tobytes() == x.tobytes()

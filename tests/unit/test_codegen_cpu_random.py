@@ -49,6 +49,21 @@ def test_random_kernel(seed: int) -> None:
     compare(random_case(seed), seed)
 
 
+@pytest.mark.parametrize("seed", range(3000, 3040))
+def test_streaming_form_of_a_random_kernel(seed: int) -> None:
+    """The same bytes, on memory that is aligned and on memory that is not."""
+    case = random_case(seed)
+    assert case.kernel is not None
+    plain, streaming = CompiledKernel(case.kernel), CompiledKernel(case.kernel, streaming=True)
+    wanted = [a.copy() for a in case.arrays]
+    plain.run(wanted, case.sizes, case.numbers)
+    for align in (0, 64):
+        got = [a.copy() for a in case.arrays]
+        streaming.run(got, case.sizes, case.numbers, align=align)
+        for one, other in zip(got, wanted, strict=True):
+            assert one.tobytes() == other.tobytes(), f"seed {seed}, alignment {align}\n{case.kernel}{case.sizes}"
+
+
 AVX2 = frozenset(("avx", "avx2", "fma", "f16c", "bmi", "bmi2"))
 
 

@@ -121,8 +121,10 @@ class Emitter:
         return Value("<" + ", ".join(f"{kind} {i * step}" for i in range(width)) + ">", kind, width)
 
     def first_lanes(self, count: int, width: int) -> Value:
-        """The constant mask of the first ``count`` lanes."""
-        return Value("<" + ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width)) + ">", "i1", width)
+        """The mask of the first ``count`` lanes, hidden from LLVM: of one known lane of 16 bits it would store 32."""
+        limit = self.fresh()
+        self.emit(f'{limit} = call i32 asm "", "=r,0"(i32 {count})')
+        return self.compare("slt", self.lanes("i32", width), Value(limit, "i32"))
 
     def extract(self, value: Value, lane: int) -> Value:
         out = self.fresh()

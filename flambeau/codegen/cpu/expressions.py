@@ -43,7 +43,8 @@ class ExpressionEmitter:
 
     ``slots(i)`` gives argument i as i64; ``free`` names for each node the axes that it depends on. Nodes that depend on the
     vector axis have ``width`` lanes and one value for each unrolled copy; other values are scalars. ``masks`` says which lanes
-    of a copy are within the vector axis (not there: all). ``reduce`` is called for a reduction that has no value yet.
+    of a copy are within the vector axis (not there: all), ``whole`` whether all are if that is known only at run time.
+    ``reduce`` is called for a reduction that has no value yet.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class ExpressionEmitter:
         self.slots = slots
         self.checked = checked
         self.masks: dict[int, Value] = {}
+        self.whole: Value | None = None
         self.forms = forms
         self.reduce: Callable[[Node, int], None] | None = None
         self.steps = LaneSteps(self.vector, width, self.varies, aligned)

@@ -12,6 +12,10 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.kernel import CHECK, Kernel
 
 _PLACEHOLDER = "@k_"
+# Written bytes above which a kernel goes around the caches, which would not hold them for whoever reads them.
+_STREAM_ABOVE = 8 << 20
+# Lines far from one another, as turned tiles write them, pass badly through the caches.
+_STREAM_TILES_ABOVE = 3 << 20
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class KernelCode:
     """A kernel as text. ``iterations``, ``cost`` and ``scratch_bytes`` are expressions over the kernel's size symbols.
 
     Chunk ``c`` runs the iterations [c * grain, min((c + 1) * grain, iterations)), each of about ``cost`` nanoseconds.
-    ``scratch_bytes`` of memory private to the running thread are needed. ``operators`` names the operators whose indices
+    ``scratch_bytes`` of memory private to the running thread are needed. Where more than ``stream_above`` bytes are written, the
+    streaming form is faster. ``operators`` names the operators whose indices
     are checked: ``errors.operator_number`` of each is what error records hold.
     """
 
@@ -29,6 +34,7 @@ class KernelCode:
     cost: Dim
     scratch_bytes: Dim
     operators: tuple[str, ...]
+    stream_above: int
 
 
 def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False, streaming: bool = False) -> KernelCode:
@@ -57,7 +63,9 @@ def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False,
     text = e.module(function_attributes(features))
     name = f"k_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     operators = tuple(dict.fromkeys(str(n.attributes["operator"]) for n in plan.order if n.op is CHECK))
-    return KernelCode(text.replace(_PLACEHOLDER + "(", f"@{name}("), name, plan.iterations, plan.cost, plan.scratch_bytes, operators)
+    text = text.replace(_PLACEHOLDER + "(", f"@{name}(")
+    above = _STREAM_ABOVE if plan.tiling is None else _STREAM_TILES_ABOVE
+    return KernelCode(text, name, plan.iterations, plan.cost, plan.scratch_bytes, operators, above)
 
 
 def function_attributes(features: frozenset[str]) -> str:

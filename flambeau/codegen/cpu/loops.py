@@ -12,7 +12,7 @@ from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import Phase, needed, store_nodes
 from flambeau.codegen.cpu.plan import KernelPlan
 from flambeau.codegen.cpu.stores import emit_store, goes_past_caches, store_past_caches
-from flambeau.codegen.cpu.tiles import TileEmitter, Tiling
+from flambeau.codegen.cpu.tiles import TILES_ACROSS, TileEmitter, Tiling
 from flambeau.core.symbolic import Dim, axis, is_nonnegative, product, substitute
 from flambeau.ir.kernel import LOAD, KernelAxis, Store
 from flambeau.ir.node import Node
@@ -169,9 +169,13 @@ class LoopEmitter:
     def all_at_once(self, start: Value, length: int, carried: Carried, body: Body) -> Carried:
         """The vectors of ``length`` elements without a loop: what one phase has computed is there in the next."""
         x, axes, count = self.x, self.nest.levels[-1].axes, -(-length // self.x.width)
+        if not count:
+            return carried
         outside = (self.copies, x.masks)
         rest = length - (count - 1) * x.width
-        self.copies, x.masks = range(count), {} if rest == x.width else {count - 1: self.e.first_lanes(rest, x.width)}
+        self.copies, x.masks = range(count), {}
+        if rest < x.width:
+            x.masks[count - 1] = self.nest.keep(("first lanes", rest), 0, lambda: self.e.first_lanes(rest, x.width))
         axes[x.vector] = start
         self.looping = False
         carried = body(start, carried)
@@ -184,19 +188,26 @@ class LoopEmitter:
         """One tile after another along the vector axis, and in each its rows."""
         e, x, width, name = self.e, self.x, self.x.width, tiling.across.name
         tiles = TileEmitter(x, tiling)
-        first = e.mul(self.nest.axis(name)[0], e.const(width, "i64"))
-        end = e.intrinsic("smin", e.add(first, e.const(width, "i64")), self.index(tiling.across.size))
+        rows = TILES_ACROSS * width
+        first = e.mul(self.nest.axis(name)[0], e.const(rows, "i64"))
+        end = e.intrinsic("smin", e.add(first, e.const(rows, "i64")), self.index(tiling.across.size))
 
         def tile(index: Value, _: Carried) -> Carried:
             left = e.sub(stop, index)
             x.masks = {0: e.compare("slt", e.lanes("i32", width), e.convert("trunc", left, "i32"))}
-            tiles.fill(first, left, e.sub(end, first))
-            self.nest.loop(name, first, end, 1, [], row)
-            x.masks = {}
+            x.whole = e.compare("sge", left, e.const(width, "i64"))
+            self.nest.loop(None, first, end, width, [], lambda start, _: part(start, left))
+            x.masks, x.whole = {}, None
             return []
 
-        def row(index: Value, _: Carried) -> Carried:
-            tiles.read(e.sub(index, first))
+        def part(start: Value, lanes: Value) -> Carried:
+            tiles.fill(start, lanes, e.sub(end, start))
+            stop = e.intrinsic("smin", e.add(start, e.const(width, "i64")), end)
+            self.nest.loop(name, start, stop, 1, [], lambda index, _: row(e.sub(index, start)))
+            return []
+
+        def row(number: Value) -> Carried:
+            tiles.read(number)
             self.emit_point()
             return []
 

@@ -8,7 +8,7 @@ from flambeau.codegen.cpu import costs
 from flambeau.codegen.cpu.accumulate import partial_sums
 from flambeau.codegen.cpu.index_forms import IndexForms
 from flambeau.codegen.cpu.phases import Phase, dependencies, needed, plan_phases, store_nodes
-from flambeau.codegen.cpu.tiles import Tiling, plan_tiling, scratch_bytes
+from flambeau.codegen.cpu.tiles import TILES_ACROSS, Tiling, plan_tiling, scratch_bytes
 from flambeau.core.symbolic import Dim, axis, ceil_divide, is_nonnegative, minimum, product
 from flambeau.ir.kernel import ARGREDUCE, LOAD, REDUCE, Kernel, axes_in, loaded_nodes
 from flambeau.ir.node import Node
@@ -133,7 +133,7 @@ class KernelPlan:
     def extents(self) -> list[Dim]:
         """How many steps each parallel axis is cut into, the vector axis last if it is divided."""
         across = None if self.tiling is None else self.tiling.across
-        out = [ceil_divide(a.size, self.width) if a is across else a.size for a in self.parallel]
+        out = [ceil_divide(a.size, self.width * TILES_ACROSS) if a is across else a.size for a in self.parallel]
         return [*out, self.blocks] if self.block else out
 
     @cached_property
@@ -181,7 +181,7 @@ class KernelPlan:
         """Rough nanoseconds of one iteration."""
         points = product(a.size for a in self.serial)
         if self.tiling is not None:
-            points = points * minimum(self.width, self.tiling.across.size)
+            points = points * minimum(self.width * TILES_ACROSS, self.tiling.across.size)
         if self.block:
             points = points * minimum(self.block, self.vector_size)
         elif self.lanes_outside:

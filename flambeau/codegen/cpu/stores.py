@@ -80,19 +80,25 @@ def store_past_caches(x: ExpressionEmitter, store: Store, copies: Sequence[int])
     size = x.width * element.itemsize
     place = e.convert("ptrtoint", pointers[0], "i64")
     aligned = e.compare("eq", e.binary("and", place, e.const(size - 1, "i64")), e.const(0, "i64"))
+    aligned = aligned if x.whole is None else e.binary("and", aligned, x.whole)
 
-    def write(streaming: bool) -> None:
+    def stream() -> None:
         for value, pointer in zip(values, pointers, strict=True):
-            e.store(value, pointer, size if streaming else 1, streaming)
+            e.store(value, pointer, size, nontemporal=True)
 
-    x.nest.when(aligned, lambda: write(True), lambda: write(False))
+    def write() -> None:
+        for copy in copies:
+            store_vector(x, store, copy)
+
+    x.nest.when(aligned, stream, write)
 
 
 def goes_past_caches(x: ExpressionEmitter, store: Store, copies: Sequence[int]) -> bool:
     """Whether the copies of a store are whole vectors one behind the other."""
     plain = store.mode == "set" and store.valid is None and x.kernel.buffers[store.buffer].access == "write"
-    whole = not any(copy in x.masks for copy in copies) and x.width * value_type(store).itemsize >= 32
-    return plain and whole and not x.checked and x.steps.is_contiguous(store.index) and x.steps.is_even(store.index)
+    whole = x.whole is not None or not any(copy in x.masks for copy in copies)
+    wide = x.width * value_type(store).itemsize >= 32
+    return plain and whole and wide and not x.checked and x.steps.is_contiguous(store.index) and x.steps.is_even(store.index)
 
 
 def store_in_order(x: ExpressionEmitter, store: Store, copy: int) -> None:

@@ -15,6 +15,8 @@ from flambeau.ir.node import Node
 
 # Fewer points than this along the other axis are gathered.
 _LEAST = 8
+# So many tiles side by side are turned before the next lanes, as their memory is neighbouring.
+TILES_ACROSS = 4
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ class TileEmitter:
             distance = x.indexing.scalar(step)
             kind = memory_kind(node.dtype)
             pointer = x.memory.address(node.attributes["buffer"], origin, kind)
-            vectors = [e.masked_load(pointer, kind, mask)]
-            for lane_number in range(1, x.width):
-                exists = e.compare("slt", e.const(lane_number, "i64"), lanes)
-                pointer = e.offset(pointer, e.select(exists, distance, e.const(0, "i64")), kind)
+            vectors: list[Value] = []
+            for lane_number in range(x.width):
+                if lane_number:
+                    exists = e.compare("slt", e.const(lane_number, "i64"), lanes)
+                    pointer = e.offset(pointer, e.select(exists, distance, e.const(0, "i64")), kind)
                 vectors.append(e.masked_load(pointer, kind, mask))
             for row, vector in enumerate(transpose(e, vectors)):
                 e.store(vector, e.offset(self.tile(number), row * x.width, kind))
