@@ -51,7 +51,7 @@ class StorageState:
         self.meta = meta
         self.offset = offset
         self.node = node
-        self.tensor = tensor
+        self.tensor: Any = tensor
         self.position = position
         self.changed = False
         self.viewers: list[weakref.ref[Any]] = []

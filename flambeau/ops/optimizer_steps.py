@@ -10,7 +10,7 @@ from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Value, Values, op
-from flambeau.ops.pointwise import converted, matched
+from flambeau.ops.pointwise import converted, matched, require_float
 from flambeau.ops.reduce import reduced
 
 Nodes = list[Node]
@@ -201,6 +201,7 @@ def _total_norm(grads: Sequence[Node], order: float) -> Node:
     widest = max((g.dtype.compute for g in grads), key=lambda kind: kind.itemsize)
     parts: Nodes = []
     for grad in grads:
+        require_float("clip_grad_norm_", grad)
         size = p.abs_(converted(grad, widest))
         everywhere = tuple(range(grad.rank))
         if math.isinf(order):

@@ -159,7 +159,8 @@ def _div(node: Node, sources: tuple[Node, ...]) -> Node | None:
 
 
 def _same_shape(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
-    return len(a) == len(b) and all(m is n or (isinstance(m, int) and isinstance(n, int) and m == n) for m, n in zip(a, b, strict=True))
+    pairs = zip(a, b, strict=False)
+    return len(a) == len(b) and all(m is n or (isinstance(m, int) and isinstance(n, int) and m == n) for m, n in pairs)
 
 
 RULES: dict[str, Rule] = {

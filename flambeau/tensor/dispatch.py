@@ -726,7 +726,8 @@ def run_graph(function: GraphFunction, operand: Any) -> list[Any]:
     key = (function, operand.meta, wanted)
     plan = _graph_plans.get(key)
     if plan is None:
-        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], [(None, None)] * len(function.graph.outputs), wanted)
+        results: list[Result] = [(None, None)] * len(function.graph.outputs)
+        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], results, wanted)
     return execute(plan, [operand], [])
 
 

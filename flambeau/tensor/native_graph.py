@@ -21,7 +21,7 @@ Check = tuple[Any, ...]
 def graph_entry(
     plan: CallPlan, arguments: Sequence[tuple[TensorMeta, bool]], sources: Sequence[Source], *, mode: int, storages: int,
     checks: Sequence[Check] = (), reads: Sequence[Callable[[], Any]] = (), returned: int | None = None,
-) -> Callable[[list[Any]], Any] | None:  # fmt: skip
+) -> Callable[[Sequence[Any]], Any] | None:  # fmt: skip
     """A native callable that performs ``plan``; None where native code is off or only Python can run the plan.
 
     Called with a list of tensors, it gives the first ``returned`` results of the plan as a tuple, or NotImplemented, with nothing
