@@ -147,6 +147,8 @@ class Launch:
     def __init__(self, allocator: Allocator, case: Case, threads: int) -> None:
         start = time.perf_counter()
         self.code: KernelCode = emit_kernel(case.kernel, cpu.cpu_features())
+        if written_bytes(case) > self.code.stream_above:
+            self.code = emit_kernel(case.kernel, cpu.cpu_features(), streaming=True)
         emitted = time.perf_counter()
         image = link(compile_modules([self.code.text])[0])
         self.milliseconds = (1e3 * (emitted - start), 1e3 * (time.perf_counter() - emitted))
@@ -166,6 +168,12 @@ class Launch:
 
     def __call__(self) -> None:
         run_tasks(self.tasks)
+
+
+def written_bytes(case: Case) -> int:
+    """Bytes of the buffers that are only written."""
+    pairs = zip(case.kernel.buffers, case.elements, strict=True)
+    return sum(count * p.dtype.itemsize for p, count in pairs if p.access == "write")
 
 
 def moved_bytes(case: Case) -> int:
