@@ -38,7 +38,7 @@ class Segment:
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers]))
         for reference in recorder.input_views:
-            view = reference()
+            view: Any = reference()
             if needs_history(view):
                 base = view.view_of.base
                 view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0

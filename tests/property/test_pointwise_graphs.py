@@ -20,7 +20,8 @@ UNARY: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 BINARY: list[Callable[[Any, Any], Any]] = [
     torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, torch.atan2, lambda a, b: a / (b.abs() + 0.5),
-    lambda a, b: torch.where(a > b, a, b * 2), lambda a, b: a.lerp(b, 0.25), lambda a, b: torch.hypot(a, b), lambda a, b: a - a.detach() * b,
+    lambda a, b: torch.where(a > b, a, b * 2), lambda a, b: a.lerp(b, 0.25), lambda a, b: torch.hypot(a, b),
+    lambda a, b: a - a.detach() * b,
 ]  # fmt: skip
 SHAPES = [(7,), (33,), (4, 5), (3, 1, 6), (2, 3, 17), (1,), (), (0, 3), (130,)]
 
@@ -53,7 +54,8 @@ def _smaller(shape: tuple[int, ...], which: int) -> tuple[int, ...]:
 def plans(draw: st.DrawFn) -> Plan:
     shape = draw(st.sampled_from(SHAPES))
     operands = draw(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(sorted(LAYOUTS))), min_size=1, max_size=3))
-    steps = draw(st.lists(st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=9))
+    step = st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 20), st.integers(0, 20))
+    steps = draw(st.lists(step, min_size=1, max_size=9))
     return Plan(((shape, "contiguous"), *((_smaller(shape, w), layout) for w, layout in operands)), tuple(steps))
 
 

@@ -56,7 +56,8 @@ def test_normalized_rows(shape: list[int], axis: int, layout: str, compiled: boo
         return torch.softmax(centered * w, axis), (centered * centered).sum(axis) + w.sum()
 
     random = np.random.default_rng(seed)
-    guards = [LAYOUTS[layout](random.uniform(-2, 2, shape).astype(np.float32)), LAYOUTS[layout](random.uniform(0, 1, shape[-1:]).astype(np.float32))]
+    values = [random.uniform(-2, 2, shape), random.uniform(0, 1, shape[-1:])]
+    guards = [LAYOUTS[layout](value.astype(np.float32)) for value in values]
     x, w = (g.view.astype(np.float64) for g in guards)
     found = (torch.compile(program) if compiled else program)(*[g.tensor for g in guards])
     centered = x - x.mean(axis, keepdims=True)

@@ -129,7 +129,9 @@ class Chain:
 
 chains = st.builds(
     Chain, st.sampled_from(SHAPES),
-    st.lists(st.tuples(st.integers(0, 2 * len(VIEWS) + 7), st.integers(0, 30), st.integers(0, 7), st.integers(0, 7)), min_size=3, max_size=14),
+    st.lists(
+        st.tuples(st.integers(0, 2 * len(VIEWS) + 7), st.integers(0, 30), st.integers(0, 7), st.integers(0, 7)), min_size=3, max_size=14
+    ),
 )  # fmt: skip
 
 
