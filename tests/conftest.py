@@ -18,3 +18,7 @@ def fixed_seeds() -> None:
     """Python's and numpy's global generators start alike in every test, whatever ran before."""
     random.seed(0)
     np.random.seed(0)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/texts anew instead of comparing with them")
