@@ -1,6 +1,6 @@
 """The speed that users of large kernels, optimizers, matrix products and tiny operators meet: flambeau beside torch in one process.
 
-Run ``python -m benchmarks.issue_speed [--threads N] [--seconds S] [--json FILE] [--no-compile] [words of case names]``; needs torch, and
+Run ``python -m benchmarks.against_torch [--threads N] [--seconds S] [--json FILE] [--no-compile] [words of case names]``; needs torch, and
 a C++ compiler for torch.compile. Calls alternate, so that a busy machine slows all alike; medians are compared. Processor time and the
 quietest call stand beside them. Large kernels are also held against a copy of the bytes that they must move, products against the
 measured peak of fused multiply-adds.
