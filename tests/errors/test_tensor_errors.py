@@ -74,3 +74,13 @@ def test_a_failed_call_changes_nothing() -> None:
     with pytest.raises(IndexError):
         x[torch.tensor([7])] = 2.0
     assert x.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: torch.zeros(2, dtype=torch.complex64), lambda: torch.ones(2, dtype=torch.complex128), lambda: torch.full((2,), 1j),
+    lambda: torch.zeros_like(torch.ones(2), dtype=torch.complex64), lambda: torch.ones(2).to(torch.complex64),
+    lambda: torch.ones(2) * 1j, lambda: torch.ones(2).sum(dtype=torch.complex64), lambda: torch.randn(2, dtype=torch.complex64),
+])  # fmt: skip
+def test_complex_numbers_are_refused_by_name(call: Any) -> None:
+    with pytest.raises(NotImplementedError, match="complex"):
+        call()

@@ -12,7 +12,7 @@ from flambeau.codegen.cpu.index_forms import Comparison, IndexForms
 from flambeau.codegen.cpu.indexing import Indexing
 from flambeau.codegen.cpu.lane_steps import LaneSteps
 from flambeau.codegen.cpu.lanes import Lanes, any_lane
-from flambeau.codegen.cpu.memory import Memory
+from flambeau.codegen.cpu.memory import Memory, memory_kind
 from flambeau.codegen.cpu.nest import Nest
 from flambeau.codegen.cpu.phases import index_dims, operands
 from flambeau.codegen.cpu.pointwise import emit_pointwise
@@ -165,6 +165,7 @@ class ExpressionEmitter:
             exact = np.asarray(value).astype(element.numpy)
         if element is dtypes.bfloat16:
             return self.e.const(int(exact.view(np.int16)), "i16")
+        memory_kind(element)  # Refuses complex numbers.
         return self.e.const(exact.item(), element.llvm)
 
     # -- one kind of node each ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from flambeau.core.symbolic import Dim, terms_of
 def memory_kind(element: dtype) -> str:
     """The LLVM type of an element in memory."""
     if element.is_complex:
-        raise NotImplementedError(f"kernels on {element}: lower complex numbers to their real and imaginary parts first")
+        raise NotImplementedError(f"kernels on {element} are not supported yet: pass real and imaginary parts apart")
     return "i8" if element is dtypes.bool_ else element.llvm
 
 
