@@ -5,7 +5,7 @@ VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test coverage lint types layers size links check clean
+.PHONY: demo test test-python test-checked coverage lint types layers size links check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their speed, and explain what was compiled
@@ -14,6 +14,12 @@ demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their
 
 test: $(VENV)/.test ## the tests, conformance with PyTorch apart (it needs PyTorch)
 	$(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS)
+
+test-python: $(VENV)/.test ## the tests with operator calls in Python alone
+	FLAMBEAU_NATIVE=0 $(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS)
+
+test-checked: $(VENV)/.test ## the operators again, every access of a kernel checked against its buffer
+	FLAMBEAU_CHECKED=1 $(BIN)/python -m pytest tests/ops tests/property -n $(JOBS)
 
 coverage: $(VENV)/.dev ## the tests again, and the share of lines that they run
 	$(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS) --cov --cov-report=term

@@ -13,6 +13,9 @@ from flambeau.core.symbolic import is_constant
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, rebuild
 
+# What a reduction of no elements gives, where that is not an error.
+_OF_NOTHING = {"sum": 0, "prod": 1, "any": False, "all": True}
+
 Rule = Callable[[Node, tuple[Node, ...]], Node | None]
 
 
@@ -130,6 +133,9 @@ def _slice(node: Node, sources: tuple[Node, ...]) -> Node | None:
 
 def _reduce(node: Node, sources: tuple[Node, ...]) -> Node | None:
     (x,) = sources
+    if any(is_constant(x.shape[axis], 0) for axis in node.attributes["axes"]) and node.attributes["kind"] in _OF_NOTHING:
+        # No kernel may read even the first element of what is empty.
+        return p.constant(_OF_NOTHING[node.attributes["kind"]], node.shape, node.dtype)
     if all(is_constant(n, 1) for axis, n in enumerate(x.shape) if axis in node.attributes["axes"]):
         return p.reshape(x, shape=node.shape) if not _same_shape(x.shape, node.shape) else x
     return None

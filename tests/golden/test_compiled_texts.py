@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (96,), w, b), [(8, 96), (96,), (96,)]),
     "linear_relu": (lambda x, w, b: torch.relu(F.linear(x, w, b)), [(8, 96), (32, 96), (32,)]),
     "views": (lambda x: x.t()[3:].reshape(-1)[::2] + 1, [(8, 96)]),
+    "sum_of_nothing": (lambda x: x[:, :0].sum(1) + 1, [(8, 96)]),
     "overlapping_windows": (overlapping_windows, [(20,)]),
     "mean_square_gradient": (mean_square_gradient, [(16, 4), (8, 16)]),
 }
