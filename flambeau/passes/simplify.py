@@ -133,10 +133,11 @@ def _slice(node: Node, sources: tuple[Node, ...]) -> Node | None:
 
 def _reduce(node: Node, sources: tuple[Node, ...]) -> Node | None:
     (x,) = sources
-    if any(is_constant(x.shape[axis], 0) for axis in node.attributes["axes"]) and node.attributes["kind"] in _OF_NOTHING:
+    reduced = [n for axis, n in enumerate(x.shape) if axis in node.attributes["axes"]]
+    if any(is_constant(n, 0) for n in reduced) and node.attributes["kind"] in _OF_NOTHING:
         # No kernel may read even the first element of what is empty.
         return p.constant(_OF_NOTHING[node.attributes["kind"]], node.shape, node.dtype)
-    if all(is_constant(n, 1) for axis, n in enumerate(x.shape) if axis in node.attributes["axes"]):
+    if all(is_constant(n, 1) for n in reduced):
         return p.reshape(x, shape=node.shape) if not _same_shape(x.shape, node.shape) else x
     return None
 
