@@ -158,7 +158,7 @@ class Recorder:
     def active(self, node: Node) -> bool:
         """Whether differentiating the graph would go through ``node`` to an input."""
         known = self._active
-        for n in toposort([node], stop=lambda n: n in known):
+        for n in toposort([node], lambda n: () if n in known else n.sources):
             if n not in known:
                 sources = n.sources[1:] if n.op is p.attach else n.sources
                 known[n] = n.op is not p.detach and n.dtype.is_floating_point and any(known.get(s, False) for s in sources)

@@ -16,7 +16,7 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
     that declare a derivative of their own are differentiated as a whole.
     """
     wanted = set(inputs)
-    order = toposort(outputs, stop=lambda node: node in wanted)
+    order = toposort(outputs, lambda node: () if node in wanted else node.sources)
     active = depends_on(order, inputs)
     total: dict[Node, Node] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):

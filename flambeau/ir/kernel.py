@@ -119,7 +119,7 @@ class Kernel:
 
     def nodes(self) -> list[Node]:
         """Every expression node, sources first, those inside indices included."""
-        return kernel_toposort(self.roots)
+        return toposort(self.roots, operands)
 
     def __str__(self) -> str:
         return as_python(self)
@@ -147,21 +147,6 @@ def operands(node: Node) -> list[Node]:
     for dim in index_dims(node):
         out += loaded_nodes(dim)
     return out
-
-
-def kernel_toposort(roots: Iterable[Node]) -> list[Node]:
-    seen: set[Node] = set()
-    order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(operands(node)) if s not in seen)
-    return order
 
 
 def axes_in(index: Dim) -> set[str]:
@@ -292,6 +277,6 @@ def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel
 
 __all__ = [
     "ARGREDUCE", "CHECK", "INDEX", "INSIDE", "LOAD", "REDUCE", "RESULT", "SCALAR", "BufferParameter", "Kernel", "KernelAxis",
-    "KernelOperation", "Store", "as_python", "axes_in", "free_axes", "index_dims", "index_value", "inside", "kernel_toposort", "load",
+    "KernelOperation", "Store", "as_python", "axes_in", "free_axes", "index_dims", "index_value", "inside", "load",
     "loaded_nodes", "operands", "scalar", "substitute_kernel", "symbols_in", "toposort", "verify",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from flambeau.core.aval import Aval
@@ -152,8 +152,13 @@ def bind_arithmetic(operators: Mapping[str, Callable[..., Node]]) -> None:
     _arithmetic.update(operators)
 
 
-def toposort(roots: Iterable[Node], *, stop: Callable[[Node], bool] | None = None) -> list[Node]:
-    """Every node that ``roots`` depend on, sources first, without recursion; ``stop`` nodes are not looked into."""
+def sources_of(node: Node) -> Sequence[Node]:
+    """The operands of a node."""
+    return node.sources
+
+
+def toposort(roots: Iterable[Node], needs: Callable[[Node], Sequence[Node]] = sources_of) -> list[Node]:
+    """Every node that ``roots`` depend on, what it ``needs`` first, without recursion."""
     seen: set[Node] = set()
     order: list[Node] = []
     stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
@@ -161,13 +166,10 @@ def toposort(roots: Iterable[Node], *, stop: Callable[[Node], bool] | None = Non
         node, done = stack.pop()
         if done:
             order.append(node)
-            continue
-        if node in seen:
-            continue
-        seen.add(node)
-        stack.append((node, True))
-        if stop is None or not stop(node):
-            stack.extend((s, False) for s in reversed(node.sources) if s not in seen)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((s, False) for s in reversed(needs(node)) if s not in seen)
     return order
 
 
@@ -180,7 +182,7 @@ def rebuild(
     """
     roots = list(roots)
     known = {} if known is None else known
-    for node in toposort(roots, stop=lambda n: n in known):
+    for node in toposort(roots, lambda n: () if n in known else n.sources):
         if node in known:
             continue
         sources = tuple(known[s] for s in node.sources)

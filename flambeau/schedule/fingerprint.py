@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from flambeau.core.symbolic import Dim, Expression
-from flambeau.ir.node import Node, bits_key
+from flambeau.ir.node import Node, bits_key, toposort
 from flambeau.schedule.grouping import Group
 from flambeau.schedule.lowering import Reader, Source
 
@@ -58,19 +58,7 @@ def fingerprint(group: Group, targets: Sequence[tuple[Node, int, object]], reade
 
 def _order(group: Group, roots: list[Node], reader: Reader) -> list[Node]:
     """Nodes down to leaves, sources first. A product's operands are the template's business, not the kernel's."""
-    seen: set[Node] = set()
-    order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed([*group.members, *roots])]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if node in group.members or reader(node) is None:
-                stack.extend((s, False) for s in reversed(node.sources) if s not in seen)
-    return order
+    return toposort((*group.members, *roots), lambda n: n.sources if n in group.members or reader(n) is None else ())
 
 
 def _dims(values: Sequence[Dim], positions: dict[str, int]) -> Hashable:

@@ -21,7 +21,7 @@ from flambeau.ir.kernel import (
 )
 from flambeau.ir.kernel import index_dims as kernel_index_dims
 from flambeau.ir.kernel import operands as kernel_operands  # fmt: skip
-from flambeau.ir.node import Node
+from flambeau.ir.node import Node, toposort
 
 Free = Mapping[Node, frozenset[str]]
 
@@ -84,19 +84,7 @@ def store_axes(store: Store, free: Free) -> frozenset[str]:
 
 def needed(roots: Iterable[Node], leaves: Container[Node] = ()) -> list[Node]:
     """Everything the roots need, sources first; reductions and ``leaves`` are not looked into."""
-    seen: set[Node] = set()
-    order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if node.op is not REDUCE and node.op is not ARGREDUCE and node not in leaves:
-                stack.extend((s, False) for s in reversed(operands(node)) if s not in seen)
-    return order
+    return toposort(roots, lambda n: () if n.op is REDUCE or n.op is ARGREDUCE or n in leaves else operands(n))
 
 
 def plan_phases(kernel: Kernel, order: list[Node], free: Free) -> tuple[list[Phase], list[Store]]:
