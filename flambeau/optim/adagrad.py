@@ -20,6 +20,8 @@ class Adagrad(Optimizer):
     `foreach` and `fused` have no effect.
     """
 
+    _absent = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False,
@@ -44,9 +46,6 @@ class Adagrad(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False), ("fused", None)):
-                group.setdefault(name, default)
         share_steps(self)
 
     def share_memory(self) -> None:

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
-from flambeau.optim.optimizer import Bucket, Optimizer, ParamsT, buckets, check_range, check_rate, check_settings, loss_of, share_steps
+from flambeau.optim.optimizer import (
+    Bucket,
+    Optimizer,
+    ParamsT,
+    buckets,
+    check_betas,
+    check_range,
+    check_rate,
+    check_settings,
+    loss_of,
+    share_steps,
+)
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import no_grad
@@ -21,6 +32,9 @@ class Adam(Optimizer):
     tensor of one element. `foreach`, `fused` and `capturable` have no effect: a step is one operation for each group.
     """
 
+    _absent = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False, "fused": None,
+               "decoupled_weight_decay": False}  # fmt: skip
+
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
@@ -28,9 +42,7 @@ class Adam(Optimizer):
     ) -> None:  # fmt: skip
         check_rate(lr)
         check_range("epsilon value", eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_betas(betas)
         check_range("weight_decay value", weight_decay)
         check_settings(type(self).__name__, differentiable=differentiable, foreach=foreach, fused=fused)
         super().__init__(params, {
@@ -41,11 +53,6 @@ class Adam(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        absent = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False, "fused": None,
-                  "decoupled_weight_decay": False}  # fmt: skip
-        for group in self.param_groups:
-            for name, default in absent.items():
-                group.setdefault(name, default)
         share_steps(self)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
-from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_range, check_rate, check_settings
+from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_betas, check_range, check_rate, check_settings
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
 
@@ -22,9 +22,7 @@ class Adamax(PerParameterOptimizer):
     ) -> None:  # fmt: skip
         check_rate(lr)
         check_range("epsilon value", eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_betas(betas)
         check_range("weight_decay value", weight_decay)
         check_settings("Adamax", differentiable=differentiable)
         super().__init__(params, {

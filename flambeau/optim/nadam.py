@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_range, check_rate, check_settings
+from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_betas, check_range, check_rate, check_settings
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import ones, zeros_like
 
@@ -23,9 +23,7 @@ class NAdam(PerParameterOptimizer):
     ) -> None:  # fmt: skip
         check_rate(lr)
         check_range("epsilon value", eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_betas(betas)
         check_range("weight_decay value", weight_decay)
         check_range("momentum_decay value", momentum_decay)
         check_settings("NAdam", differentiable=differentiable)

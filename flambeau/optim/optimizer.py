@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -84,6 +84,9 @@ class Optimizer:
     Raises TypeError and ValueError for parameters that cannot be optimized.
     """
 
+    # Settings that states saved before the setting existed lack, and what they stand for there.
+    _absent: Mapping[str, Any] = {}
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
@@ -115,6 +118,9 @@ class Optimizer:
         self.__dict__.update(state)
         self._create_hooks()
         self.defaults.setdefault("differentiable", False)
+        for group in self.param_groups:
+            for name, default in self._absent.items():
+                group.setdefault(name, default)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -305,6 +311,13 @@ def check_range(name: str, value: Any, low: float = 0.0) -> None:
         raise ValueError(f"Invalid {name}: {value}")
 
 
+def check_betas(betas: Sequence[Any]) -> None:
+    """ValueError unless all decay rates of running means are in [0, 1)."""
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
 def check_rate(lr: Any) -> None:
     """ValueError for a learning rate that is negative, or a tensor of several elements."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
@@ -412,13 +425,10 @@ class PerParameterOptimizer(Optimizer):
     Subclasses define `_start`, which fills a new parameter's state, and `_update`, which makes step number `count` (from 1).
     """
 
-    _absent: Mapping[str, Any] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _absent = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in self._absent.items():
-                group.setdefault(name, default)
         share_steps(self)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

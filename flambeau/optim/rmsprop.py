@@ -20,6 +20,8 @@ class RMSprop(Optimizer):
     `centered` subtracts the square of the running mean first (Graves, 2013). `foreach` and `capturable` have no effect.
     """
 
+    _absent = {"momentum": 0, "centered": False, "foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
         momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
@@ -38,10 +40,6 @@ class RMSprop(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        absent = {"momentum": 0, "centered": False, "foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-        for group in self.param_groups:
-            for name, default in absent.items():
-                group.setdefault(name, default)
         share_steps(self)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

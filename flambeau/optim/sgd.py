@@ -28,6 +28,8 @@ class SGD(Optimizer):
     0.75
     """
 
+    _absent = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": None}
+
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float | Tensor = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
@@ -43,12 +45,6 @@ class SGD(Optimizer):
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)):
-                group.setdefault(name, default)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step; returns what `closure` gives."""
