@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from flambeau.compilation.emission import Emitted
 from flambeau.compilation.kernel_cache import KernelText, module_key, toolchain
 from flambeau.core.config import config
 from flambeau.core.symbolic import Dim, evaluate
@@ -15,6 +15,9 @@ from flambeau.runtime import disk_cache
 from flambeau.runtime.launch import TaskArray
 from flambeau.schedule.memory import plan_memory
 from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule
+
+if TYPE_CHECKING:
+    from flambeau.compilation.emission import Emitted
 
 _NAMESPACE = "programs"
 # Raise when the fields change.

@@ -6,10 +6,9 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flambeau.compilation.blueprint import Blueprint, blueprint_key, draw_blueprint, keep_blueprint, load_blueprint
-from flambeau.compilation.emission import Emitted, emit_call
 from flambeau.compilation.kernel_cache import find_kernels, get_kernels
 from flambeau.core import events
 from flambeau.core.dtypes import BY_NAME, dtype
@@ -21,6 +20,9 @@ from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule, make_schedule
 from flambeau.schedule.split import long_reductions, split_reductions
+
+if TYPE_CHECKING:
+    from flambeau.compilation.emission import Emitted
 
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
@@ -66,6 +68,8 @@ class Program:
     @cached_property
     def emitted(self) -> list[Emitted]:
         """The kernel text and launch recipe of each call."""
+        from flambeau.compilation.emission import emit_call  # noqa: PLC0415 - a warm process does without
+
         schedule = self.schedule
         started = time.perf_counter()
         found = [emit_call(call, schedule) for call in schedule.calls]

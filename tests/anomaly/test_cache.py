@@ -235,18 +235,34 @@ print(counters["kernel_compiles"] - before[0], counters["kernel_disk_hits"] - be
 """
 
 
-def run_filler(folder: Path) -> subprocess.Popen[str]:
+PROGRAM = """
+import sys
+import flambeau as torch
+x = torch.ones(3, 5)
+print(torch.softmax(x, 1).sum().item(), torch.compile(lambda x: (x @ x.t()).relu())(x)[0, 0].item(), end=" ")
+print(any(name.startswith(("flambeau.codegen.cpu.loops", "flambeau.templates")) for name in sys.modules))
+"""
+
+
+def start(program: str, folder: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "FLAMBEAU_CACHE_DIR": str(folder), "PYTHONPATH": os.getcwd(), "FLAMBEAU_CACHE": "on"}
-    return subprocess.Popen([sys.executable, "-W", "error", "-c", FILL], stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen([sys.executable, "-W", "error", "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def test_two_processes_fill_the_cache_at_once_and_a_third_needs_no_llvm(tmp_path):
     folder = tmp_path / "shared"
-    both = [run_filler(folder) for _ in range(2)]
+    both = [start(FILL, folder) for _ in range(2)]
     for process in both:
         out, _ = process.communicate(timeout=120)
         compiles, hits, imported, mapped = out.split()
         assert process.returncode == 0 and int(compiles) + int(hits) == 20 and imported == "False"
-    out, _ = run_filler(folder).communicate(timeout=120)
+    out, _ = start(FILL, folder).communicate(timeout=120)
     assert out.split() == ["0", "20", "False", "False"]
     assert not [path for path in (folder / "kernels").iterdir() if path.name.endswith(".tmp")]
+
+
+def test_a_second_process_emits_nothing(tmp_path):
+    folder = tmp_path / "programs"
+    cold, warm = (start(PROGRAM, folder).communicate(timeout=120)[0].split() for _ in range(2))
+    assert cold == ["3.0", "5.0", "True"]
+    assert warm == ["3.0", "5.0", "False"]
