@@ -19,8 +19,8 @@ _STEPS = 20_000
 _TOTALS = 24
 
 
-def peak_flops(threads: int) -> float:
-    """Float32 operations a second of a loop of nothing but independent fused multiply-adds."""
+def multiply_adds(threads: int) -> tuple[Callable[[], None], int]:
+    """A run of nothing but independent fused multiply-adds, and how many float32 operations it makes."""
     e = Emitter()
     e.begin("define void @peak(ptr %args, i64 %chunk, ptr %scratch) #0")
     lanes = cpu.vector_bits() // 32
@@ -38,7 +38,13 @@ def peak_flops(threads: int) -> float:
     e.end()
     tasks = TaskArray(4096)
     tasks.add(get_kernel(KernelText(e.module("nounwind"), "peak")).address, [0, 1], chunks=threads, wave=0)
-    return _STEPS * _TOTALS * lanes * 2 * threads / _quietest(lambda: run_tasks(tasks))
+    return lambda: run_tasks(tasks), _STEPS * _TOTALS * lanes * 2 * threads
+
+
+def peak_flops(threads: int) -> float:
+    """Float32 operations a second of that run."""
+    run, operations = multiply_adds(threads)
+    return operations / _quietest(run)
 
 
 def copy_bandwidth(mebibytes: int) -> float:

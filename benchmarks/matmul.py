@@ -20,15 +20,12 @@ os.environ["OMP_NUM_THREADS"] = str(THREADS)
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from flambeau.codegen.cpu.emitter import Emitter, Value  # noqa: E402
+from benchmarks.ceilings import multiply_adds  # noqa: E402
 from flambeau.compilation.kernel_cache import KernelText, get_kernel  # noqa: E402
 from flambeau.core import cpu, dtypes  # noqa: E402
 from flambeau.runtime.launch import TaskArray, run_tasks  # noqa: E402
 from flambeau.runtime.thread_pool import set_num_threads  # noqa: E402
 from flambeau.templates.matmul import MatmulSpec, matmul_kernel, vector_kernel  # noqa: E402
-
-PEAK_STEPS = 20_000
-PEAK_FLOPS = PEAK_STEPS * 24 * 16 * 2
 
 
 @dataclass(frozen=True)
@@ -115,29 +112,6 @@ def ours(case: Case, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Calla
     return lambda: run_tasks(tasks)
 
 
-def peak() -> Callable[[], None]:
-    """Nothing but independent FMAs, on every thread."""
-    e = Emitter()
-    e.begin("define void @peak(ptr %args, i64 %chunk, ptr %scratch) #0")
-    start = e.convert("sitofp", Value("%chunk", "i64"), "float")
-    lanes = cpu.vector_bits() // 32
-    factor = e.splat(start, lanes)
-
-    def step(_: Value, totals: list[Value]) -> list[Value]:
-        return [e.fma(factor, factor, total) for total in totals]
-
-    totals = e.loop(Value("0", "i64"), Value(str(PEAK_STEPS), "i64"), 1, [e.const(0.0, "float", lanes)] * 24, step)
-    result = totals[0]
-    for total in totals[1:]:
-        result = e.add(result, total)
-    e.store(result, Value("%scratch", "ptr"))
-    e.emit("ret void")
-    e.end()
-    tasks = TaskArray(4096)
-    tasks.add(get_kernel(KernelText(e.module("nounwind"), "peak")).address, [0, 1], chunks=THREADS, wave=0)
-    return lambda: run_tasks(tasks)
-
-
 def interleaved(functions: list[Callable[[], None]], rounds: int = 9, block: float = 0.04) -> list[float]:
     """Seconds a call of each function, in an order of their own in each round: what ran before shows in the caches."""
     clock, statistic = (time.process_time, min) if THREADS == 1 else (time.perf_counter, statistics.median)
@@ -188,7 +162,8 @@ def main() -> None:
     torch.set_grad_enabled(False)
     set_num_threads(THREADS)
     chosen = sys.argv[2:] or [""]
-    peak_rate = PEAK_FLOPS * THREADS / interleaved([peak()])[0]
+    run, operations = multiply_adds(THREADS)
+    peak_rate = operations / interleaved([run])[0]
     print(f"{THREADS} threads, measured peak {peak_rate / 1e9:.0f} GF/s; ratio > 1: ours is faster")
     for case in CASES:
         if any(part in case.name for part in chosen):

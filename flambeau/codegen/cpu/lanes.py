@@ -30,10 +30,6 @@ class Format(NamedTuple):
         return self.bias << self.mantissa
 
     @property
-    def infinity_bits(self) -> int:
-        return (2 * self.bias + 1) << self.mantissa
-
-    @property
     def smallest_normal(self) -> float:
         return 2.0 ** (1 - self.bias)
 
