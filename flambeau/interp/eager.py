@@ -16,7 +16,7 @@ from flambeau.interp.functions import GraphFunction, layout_of, stride_sizes
 from flambeau.interp.layout import ViewOf, views_of
 from flambeau.interp.tracing import Template, Traced, trace_operator
 from flambeau.ir.graph import INPUT
-from flambeau.ops.declare import Operator
+from flambeau.ops.declare import Operator, forget_with_default_float
 from flambeau.runtime.generator import default_generator
 from flambeau.runtime.launch import KernelError
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
@@ -186,6 +186,7 @@ class OperatorPrograms:
 
     def __init__(self) -> None:
         self._variants: dict[Any, list[Traced]] = {}
+        forget_with_default_float(self._variants.clear)
 
     def find(
         self, operator: Operator, template: Template, metas: Sequence[TensorMeta], weak: Sequence[bool], numbers: Sequence[type],

@@ -264,6 +264,7 @@ def set_dispatcher(function: Callable[[Operator, tuple[Any, ...], Mapping[str, A
 
 # -- promotion and broadcasting -------------------------------------------------------------------------
 _default_float: list[dtype] = [dtypes.float32]
+_made_for_default: list[Callable[[], None]] = []
 
 
 def default_float() -> dtype:
@@ -279,7 +280,15 @@ def default_float_check() -> tuple[Any, ...]:
 def set_default_float(value: dtype) -> None:
     if not value.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {value}")
-    _default_float[0] = value
+    if value is not _default_float[0]:
+        _default_float[0] = value
+        for forget in _made_for_default:
+            forget()
+
+
+def forget_with_default_float(forget: Callable[[], None]) -> None:
+    """Have ``forget()`` called whenever the default type changes: of caches whose contents were traced under it."""
+    _made_for_default.append(forget)
 
 
 def number_type(value: bool | int | float) -> dtype:

@@ -21,7 +21,7 @@ from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
-from flambeau.ops.declare import ALL, Operator, set_dispatcher
+from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_dispatcher
 from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
@@ -214,6 +214,7 @@ def _constant_plan(
 
 
 _plans: dict[Any, CallPlan] = {}
+forget_with_default_float(_plans.clear)
 
 
 def wants_gradient(tensor: TensorBase) -> bool:

@@ -20,7 +20,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.core.shape import Size
 from flambeau.interp.eager import report_error
-from flambeau.ops.declare import ALL, Operator
+from flambeau.ops.declare import ALL, Operator, forget_with_default_float
 from flambeau.runtime import launch as tasks_of
 from flambeau.runtime import thread_pool
 from flambeau.runtime.launch import KernelError
@@ -124,6 +124,7 @@ class _Bridge:
     def __init__(self, native: Library) -> None:
         self.native = native
         self._plans = Table(native, "plans")
+        forget_with_default_float(self._plans.clear)
         self._seen: set[bytes] = set()
 
     def _comes_again(self, key: bytes) -> bool:

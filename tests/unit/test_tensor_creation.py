@@ -83,6 +83,22 @@ def test_default_type() -> None:
         torch.set_default_dtype(torch.float32)
 
 
+def test_default_type_changes_calls_that_were_made_before() -> None:
+    whole = torch.tensor([1, 2, 3])
+
+    def types() -> set[torch.dtype]:
+        half, root, product = whole / 2, torch.sqrt(whole), whole * 1.5
+        return {half.dtype, root.dtype, product.dtype, torch.full((2,), 1.0).dtype, torch.rand(2).dtype}
+
+    try:
+        for default in (torch.float32, torch.float64, torch.float32):
+            torch.set_default_dtype(default)
+            for _ in range(3):  # traced, planned, planned in native code
+                assert types() == {default}
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_seeds_give_pytorchs_streams() -> None:
     torch.manual_seed(0)
     np.testing.assert_allclose(torch.rand(3).numpy(), [0.4962566, 0.7682218, 0.0884774], rtol=1e-6)
