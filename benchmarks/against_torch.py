@@ -23,6 +23,7 @@ OPTIONS.add_argument("words", nargs="*", help="run only cases whose names contai
 OPTIONS.add_argument("--threads", type=int, default=2)
 OPTIONS.add_argument("--seconds", type=float, default=3.0, help="for each case")
 OPTIONS.add_argument("--json", default="", help="where to write the results")
+OPTIONS.add_argument("--settle", type=float, default=0.03, help="seconds of uncounted calls in each turn; 0 alternates single calls")
 OPTIONS.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
 CHOSEN = OPTIONS.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["FLAMBEAU_NUM_THREADS"] = str(CHOSEN.threads)
@@ -38,6 +39,10 @@ from benchmarks.ceilings import copy_bandwidth, peak_flops  # noqa: E402
 Call = Callable[[], object]
 FLAMBEAU, EAGER, COMPILED = "flambeau", "torch", "torch.compile"
 LIBRARIES = ((FLAMBEAU, flambeau), (EAGER, torch))
+# OpenMP's workers wait for more work by spinning, for milliseconds after each call of torch, on the cores that the next call needs.
+SETTLING = CHOSEN.settle
+# Seconds of a turn's counted calls.
+TURN = 0.03 if SETTLING else 0.0
 
 
 @dataclass
@@ -167,7 +172,7 @@ def makers() -> dict[str, Callable[[], list[Case]]]:
 
 # -- measuring ------------------------------------------------------------------------------------------
 def measure(case: Case) -> Result:
-    """Alternate the calls of a case for the time that each gets."""
+    """Alternate turns of the libraries; the first calls of a turn are not counted, for by then the other's workers have gone to sleep."""
     repeats = max(1, int(2e-4 / max(once(case.calls[FLAMBEAU]), 1e-8)))
     walls: dict[str, list[float]] = {label: [] for label in case.calls}
     processor: dict[str, list[float]] = {label: [] for label in case.calls}
@@ -176,14 +181,27 @@ def measure(case: Case) -> Result:
     end = time.perf_counter() + CHOSEN.seconds * len(case.calls)
     while time.perf_counter() < end or len(walls[FLAMBEAU]) < 7:
         for label, call in case.calls.items():
-            wall, used = time.perf_counter(), time.process_time()
-            for _ in range(repeats):
-                call()
-            walls[label].append((time.perf_counter() - wall) / repeats)
-            processor[label].append((time.process_time() - used) / repeats)
+            settle(call)
+            turn = time.perf_counter() + TURN
+            while True:
+                wall, used = time.perf_counter(), time.process_time()
+                for _ in range(repeats):
+                    call()
+                ended = time.perf_counter()
+                walls[label].append((ended - wall) / repeats)
+                processor[label].append((time.process_time() - used) / repeats)
+                if ended >= turn:
+                    break
     timings = {label: Timing(statistics.median(walls[label]), min(walls[label]), min(processor[label])) for label in case.calls}
     against = case.against if case.against in timings else EAGER
     return Result(case.name, timings, timings[against].median / timings[FLAMBEAU].median, against)
+
+
+def settle(call: Call) -> None:
+    """Call for SETTLING seconds."""
+    end = time.perf_counter() + SETTLING
+    while time.perf_counter() < end:
+        call()
 
 
 def once(call: Call) -> float:

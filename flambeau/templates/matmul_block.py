@@ -177,7 +177,7 @@ class _Block:
 
         def sliver(start: Value) -> None:
             b, b_depth = self._sliver_of_b(start, b_source)
-            far = self._far_lines(start, row, last, b_source, panel_ahead)
+            far = self._far_lines(start, row, b_source, panel_ahead)
             self._tile(tile, [a, a_row, a_depth, b, b_depth, depth], (row, start), rows, first, last, far)
 
         repeat(e, number(0), self.columns, shape.columns, sliver, "sliver")
@@ -203,19 +203,16 @@ class _Block:
         return e.select(dense, number(2 * LINE_BYTES), row), e.select(dense, number(-1), number(LINES_AHEAD - 1))
 
     def _far_lines(
-        self, start: Value, row: Value, last: Value, b_source: Value, panel_ahead: tuple[Value, Value, Value]
+        self, start: Value, row: Value, b_source: Value, panel_ahead: tuple[Value, Value, Value]
     ) -> tuple[Value, Value, Value]:
-        """What a tile asks for beforehand: the last of a panel the next panel of A, the others the next sliver of B or C."""
+        """What a tile asks for beforehand: the last of a panel the next panel of A, those of the first panel the next sliver of B."""
         e, shape, size = self.e, self.shape, self.size
         following = e.add(start, number(shape.columns))
         inside = e.compare("slt", following, self.columns)
-        reads = e.binary("and", inside, e.compare("eq", row, number(0)))
-        in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), following), self.kind)
-        c_row = e.mul(size["c_row"], number(shape.itemsize))
-        writes = e.binary("and", inside, e.binary("and", last, e.binary("xor", self.fused, e.const(True, "i1"))))
-        far, far_row, mask = choose(e, writes, (in_c, c_row, number(LINES_AHEAD - 1)), panel_ahead)
+        far, far_row, mask = choose(e, inside, (_NULL, number(0), number(0)), panel_ahead)
         if self.b.layout != "row" or self.b.must_pack:
             return far, far_row, mask
+        reads = e.binary("and", inside, e.compare("eq", row, number(0)))
         in_b, b_row = e.offset(b_source, following, self.kind), e.mul(size["b_row"], number(shape.itemsize))
         return choose(e, reads, (in_b, b_row, number(-1)), (far, far_row, mask))
 

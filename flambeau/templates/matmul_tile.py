@@ -118,6 +118,8 @@ TILE_PARAMETERS = (
 # How many steps of K ahead the lines of B are asked for: some 100 cycles, the latency of the second-level cache and more.
 PREFETCH_STEPS = 8
 LINE_BYTES = 64
+# Steps of K that the tall tile takes at once: what counts and points is done once for all, which leaves the core's width to products.
+UNROLLED = 2
 
 
 def tile_name(height: int) -> str:
@@ -128,55 +130,85 @@ def emit_tile(e: Emitter, shape: TileShape, kind: str, height: int, by_rows: boo
     """One register tile: ``out[i] = sums[i] + sum over k of A[i, k] * B[k]`` for ``height`` rows.
 
     A null ``sums`` adds nothing. The tall tile needs all its rows; in the low one, rows from ``rows`` on repeat the last one.
-    ``by_rows``: in the tall tile A's depth stride is 1, otherwise its row stride is 1. At step k the tall tile asks for two
-    lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an element) from ``far``.
+    ``by_rows``: in the tall tile A's depth stride is 1, otherwise its row stride is 1. Unless ``far`` is null the tall tile asks
+    at step k for two lines that will be needed much later: with i = k & far_mask, at i * far_row + (k - i) * (bytes of an
+    element) from ``far``.
     """
-    a, a_row, a_depth, b, b_depth, depth, sums, sums_row, out, out_row, rows, far, far_row, far_mask = open_function(
-        e, tile_name(height), TILE_PARAMETERS
-    )
-    lanes, vectors = shape.lanes, shape.vectors
-    whole = height == shape.tall
-    row_of = [number(i) if whole else minimum(e, number(i), e.sub(rows, number(1))) for i in range(height)]
-    operand = _OperandRows(e, kind, a, a_row, a_depth, row_of, whole, by_rows)
-    b_ahead = e.mul(b_depth, number(PREFETCH_STEPS))
-    zeros = [e.const(0.0, kind, lanes)] * (height * vectors)
-
-    def step(k: Value, carried: list[Value]) -> list[Value]:
-        count = len(operand.start)
-        cursor, row_of_b, totals = carried[:count], carried[count], carried[count + 1 :]
-        columns = [e.load(e.offset(row_of_b, v * lanes, kind), kind, lanes) for v in range(vectors)]
-        for v in range(vectors):
-            e.prefetch(e.offset(e.offset(row_of_b, b_ahead, kind), v * lanes, kind))
-        if operand.mode == "columns":
-            e.prefetch(e.offset(cursor[0], e.mul(a_depth, number(PREFETCH_STEPS)), kind))
-        if whole:
-            inside = e.binary("and", k, far_mask)
-            later = e.offset(far, e.add(e.mul(inside, far_row), e.mul(e.sub(k, inside), number(shape.itemsize))), "i8")
-            e.prefetch(later, level=2)
-            e.prefetch(e.offset(later, LINE_BYTES, "i8"), level=2)
-        for i in range(height):
-            scalar = e.splat(operand.load(cursor, i), lanes)
-            for v in range(vectors):
-                at = i * vectors + v
-                totals[at] = e.fma(scalar, columns[v], totals[at]) if fused else e.add(totals[at], e.mul(scalar, columns[v]))
-        return [*operand.advance(cursor), e.offset(row_of_b, b_depth, kind), *totals]
-
-    totals = e.loop(number(0), depth, 1, [*operand.start, b, *zeros], step, "depth")[len(operand.start) + 1 :]
-    starts = [e.mul(row, sums_row) for row in row_of]
-
-    def add_sums(_: Value, values: list[Value]) -> list[Value]:
-        return [
-            e.add(e.load(e.offset(sums, e.add(starts[i // vectors], number(i % vectors * lanes)), kind), kind, lanes), value)
-            for i, value in enumerate(values)
-        ]
-
-    present = e.convert("zext", e.compare("ne", sums, Value("null", "ptr")), "i64")
-    totals = e.loop(number(0), present, 1, totals, add_sums, "sums")
-    for i in range(height):
-        target = e.offset(out, e.mul(row_of[i], out_row), kind)
-        for v in range(vectors):
-            e.store(totals[i * vectors + v], e.offset(target, v * lanes, kind))
+    _Tile(e, shape, kind, height, by_rows, fused).emit()
     close_function(e)
+
+
+class _Tile:
+    def __init__(self, e: Emitter, shape: TileShape, kind: str, height: int, by_rows: bool, fused: bool) -> None:
+        self.e, self.shape, self.kind, self.fused = e, shape, kind, fused
+        self.whole = height == shape.tall
+        a, a_row, a_depth, self.b, self.b_depth, self.depth, *rest = open_function(e, tile_name(height), TILE_PARAMETERS)
+        self.sums, self.sums_row, self.out, self.out_row, self.rows, self.far, self.far_row, self.far_mask = rest
+        last = e.sub(self.rows, number(1))
+        self.row_of = [number(i) if self.whole else minimum(e, number(i), last) for i in range(height)]
+        self.operand = _OperandRows(e, kind, a, a_row, a_depth, self.row_of, self.whole, by_rows)
+        self.b_ahead = e.mul(self.b_depth, number(PREFETCH_STEPS))
+
+    def emit(self) -> None:
+        e, null = self.e, Value("null", "ptr")
+        zeros = [e.const(0.0, self.kind, self.shape.lanes)] * (len(self.row_of) * self.shape.vectors)
+        carried, many = [*self.operand.start, self.b, *zeros], number(0)
+        if self.whole:
+            repeat(e, number(0), self.rows, 1, self._ask_for_out, "ask")
+            many = e.select(e.compare("ne", self.far, null), number(0), e.binary("and", self.depth, number(-UNROLLED)))
+            carried = e.loop(number(0), many, UNROLLED, carried, self._steps, "depth")
+        totals = e.loop(many, self.depth, 1, carried, self._last_step, "rest")[len(self.operand.start) + 1 :]
+        present = e.convert("zext", e.compare("ne", self.sums, null), "i64")
+        for at, total in enumerate(e.loop(number(0), present, 1, totals, self._add_sums, "sums")):
+            e.store(total, self._place(self.out, self.out_row, at))
+
+    def _place(self, start: Value, pitch: Value, at: int) -> Value:
+        """Where the vector number ``at`` of the tile lies in memory whose rows are ``pitch`` apart."""
+        e, (i, v) = self.e, divmod(at, self.shape.vectors)
+        return e.offset(e.offset(start, e.mul(self.row_of[i], pitch), self.kind), v * self.shape.lanes, self.kind)
+
+    def _ask_for_out(self, row: Value) -> None:
+        start = self.e.offset(self.out, self.e.mul(row, self.out_row), self.kind)
+        for v in range(self.shape.vectors):
+            self.e.prefetch(self.e.offset(start, v * self.shape.lanes, self.kind), level=2)
+
+    def _ask_far(self, k: Value) -> None:
+        e = self.e
+        inside = e.binary("and", k, self.far_mask)
+        along = e.mul(e.sub(k, inside), number(self.shape.itemsize))
+        line = e.offset(self.far, e.add(e.mul(inside, self.far_row), along), "i8")
+        e.prefetch(line, level=2)
+        e.prefetch(e.offset(line, LINE_BYTES, "i8"), level=2)
+
+    def _last_step(self, k: Value, carried: list[Value]) -> list[Value]:
+        if self.whole:
+            self._ask_far(k)
+        return self._step(carried)
+
+    def _steps(self, _: Value, carried: list[Value]) -> list[Value]:
+        for _step in range(UNROLLED):
+            carried = self._step(carried)
+        return carried
+
+    def _step(self, carried: list[Value]) -> list[Value]:
+        """The sums after one more step of K; ``carried`` is the operand's cursor, the row of B and the sums so far."""
+        e, kind, lanes, vectors = self.e, self.kind, self.shape.lanes, self.shape.vectors
+        bases = len(self.operand.start)
+        cursor, row, totals = carried[:bases], carried[bases], carried[bases + 1 :]
+        columns = [e.load(e.offset(row, v * lanes, kind), kind, lanes) for v in range(vectors)]
+        for v in range(vectors):
+            e.prefetch(e.offset(e.offset(row, self.b_ahead, kind), v * lanes, kind))
+        self.operand.prefetch(cursor)
+        for at, total in enumerate(totals):
+            if at % vectors == 0:
+                scalar = e.splat(self.operand.load(cursor, at // vectors), lanes)
+            column = columns[at % vectors]
+            totals[at] = e.fma(scalar, column, total) if self.fused else e.add(total, e.mul(scalar, column))
+        return [*self.operand.advance(cursor), e.offset(row, self.b_depth, kind), *totals]
+
+    def _add_sums(self, _: Value, totals: list[Value]) -> list[Value]:
+        e, lanes = self.e, self.shape.lanes
+        return [e.add(e.load(self._place(self.sums, self.sums_row, at), self.kind, lanes), total) for at, total in enumerate(totals)]
 
 
 class _OperandRows:
@@ -204,6 +236,12 @@ class _OperandRows:
         if self.mode == "rows":
             return e.load(e.offset(cursor[row // 3], self.within[row % 3], kind), kind)
         return e.load(e.offset(cursor[0], row, kind), kind)
+
+    def prefetch(self, cursor: list[Value]) -> None:
+        """Ask for what a later step reads, where the hardware does not foresee it."""
+        if self.mode == "columns":
+            ahead = self.e.mul(self.depth, number(PREFETCH_STEPS))
+            self.e.prefetch(self.e.offset(cursor[0], ahead, self.kind))
 
     def advance(self, cursor: list[Value]) -> list[Value]:
         e = self.e
