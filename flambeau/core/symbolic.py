@@ -274,9 +274,18 @@ def floor_divide(value: Dim, divisor: Dim) -> Dim:
     split = _common_factor(rest, divisor)
     if split is not None:
         return quotient + floor_divide(split[0], split[2])
+    nested = _only_atom(rest)
+    if nested is not None and nested.kind == "floordiv":
+        # One division by both: recombining sums of coordinates must see that it is the same as that of an outer axis.
+        return quotient + floor_divide(nested.arguments[0], nested.arguments[1] * divisor)
     low = 0 if is_nonnegative(rest) else -(2**62)
     name = f"({_group(rest)} // {_group(divisor)})"
     return quotient + _atom("floordiv", name, low, _quotient_upper(rest, divisor), (rest, divisor))
+
+
+def _only_atom(value: Dim) -> Atom | None:
+    terms = terms_of(value)
+    return terms[0][0][0] if len(terms) == 1 and len(terms[0][0]) == 1 and terms[0][1] == 1 else None
 
 
 @cache

@@ -10,30 +10,30 @@ from flambeau.schedule.views import coefficient_of
 Axes = list[tuple[str, Dim]]
 
 
-def order_axes(axes: Axes, indices: Sequence[Dim]) -> Axes:
-    """Largest stride first, as the first index that uses most of the axes lays them out; then last the axis along which
+def order_axes(axes: Axes, accesses: Sequence[Dim]) -> Axes:
+    """Largest stride first, as the first access that uses most of the axes lays them out; then last the axis along which
     most accesses are contiguous."""
-    axes = _by_stride(axes, indices)
+    axes = _by_stride(axes, accesses)
     if len(axes) < 2:
         return axes
-    counts = [_contiguous_accesses(name, size, indices) for name, size in axes]
+    counts = [_contiguous_accesses(name, size, accesses) for name, size in axes]
     best = max(range(len(axes)), key=lambda i: (counts[i], i))
     if counts[best] > counts[-1]:
         axes = [*axes[:best], *axes[best + 1 :], axes[best]]
     return axes
 
 
-def _contiguous_accesses(name: str, size: Dim, indices: Sequence[Dim]) -> int:
+def _contiguous_accesses(name: str, size: Dim, accesses: Sequence[Dim]) -> int:
     count = 0
-    for index in dict.fromkeys(indices):
+    for index in dict.fromkeys(accesses):
         factor = coefficient_of(index, axis(name, size))
         count += factor is not None and is_constant(factor, 1)
     return count
 
 
-def _by_stride(axes: Axes, indices: Sequence[Dim]) -> Axes:
+def _by_stride(axes: Axes, accesses: Sequence[Dim]) -> Axes:
     best: Sequence[Dim] = ()
-    for index in indices:
+    for index in accesses:
         if len(_strides(axes, index)) > len(best):
             best = _strides(axes, index)
             if len(best) == len(axes):
@@ -101,6 +101,6 @@ def _walks_as_one(index: Dim, axes: Axes, a: str, b_names: list[str], b_size: Di
     return is_constant(outer - innermost * b_size, 0)
 
 
-def prefer_rows(inner: str, outer: str, sizes: dict[str, Dim], indices: Sequence[Dim]) -> bool:
+def prefer_rows(inner: str, outer: str, sizes: dict[str, Dim], accesses: Sequence[Dim]) -> bool:
     """Whether lanes along the inner axis meet more contiguous accesses than lanes along the outer one."""
-    return _contiguous_accesses(inner, sizes[inner], indices) >= _contiguous_accesses(outer, sizes[outer], indices)
+    return _contiguous_accesses(inner, sizes[inner], accesses) >= _contiguous_accesses(outer, sizes[outer], accesses)

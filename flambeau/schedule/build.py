@@ -89,7 +89,7 @@ class KernelBuilder:
             node = target.node
             at = lowerer.at(self.group.members[node])
             index = linear_index(at, target.strides or contiguous_strides(node.shape))
-            lowerer.indices.append(index)
+            lowerer.addresses.append(index)
             slot = lowerer.parameters.slot(target.buffer, write=True)
             stores.append(k.Store(slot, index, lowerer.member(node)))
         return lowerer, stores
@@ -100,24 +100,25 @@ class KernelBuilder:
         if group.kind == "matmul":
             return self._matmul_axes()
         lowerer, stores = self._lower({}, group.inner)
-        indices = [s.index for s in stores] + lowerer.indices
+        accesses = [s.index for s in stores] + lowerer.addresses
+        indices = accesses + lowerer.positions
         outer = [(n, s) for n, s in group.axes if n not in group.inner]
         inner = [(n, s) for n, s in group.axes if n in group.inner]
         if group.kind == "scatter":
             return self._scatter_axes(outer, indices)
-        outer, outer_map = merge_axes(order_axes(outer, indices), indices, "a")
-        inner, inner_map = merge_axes(order_axes(inner, indices), indices, "r")
+        outer, outer_map = merge_axes(order_axes(outer, accesses), indices, "a")
+        inner, inner_map = merge_axes(order_axes(inner, accesses), indices, "r")
         replaced = {**outer_map, **inner_map}
-        vector = self._vector(outer, inner, [substitute(i, replaced) for i in indices])
+        vector = self._vector(outer, inner, [substitute(i, replaced) for i in accesses])
         return outer, inner, replaced, vector
 
-    def _vector(self, outer: Axes, inner: Axes, indices: Sequence[Dim]) -> str:
+    def _vector(self, outer: Axes, inner: Axes, accesses: Sequence[Dim]) -> str:
         if not inner:
             return outer[-1][0] if outer else ""
         if not outer:
             return inner[-1][0]
         sizes = dict(outer + inner)
-        return inner[-1][0] if prefer_rows(inner[-1][0], outer[-1][0], sizes, indices) else outer[-1][0]
+        return inner[-1][0] if prefer_rows(inner[-1][0], outer[-1][0], sizes, accesses) else outer[-1][0]
 
     def _scatter_axes(self, axes: Axes, indices: Sequence[Dim]) -> tuple[Axes, Axes, dict[str, Dim], str]:
         """Index axes stay in order (their writes may meet); the others come last and may be divided."""

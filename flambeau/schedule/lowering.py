@@ -52,7 +52,8 @@ class Lowerer:
         self.replaced = replaced
         self.parameters = Parameters()
         self.memo: dict[tuple[Node, Coordinates, Node | None], Node] = {}
-        self.indices: list[Dim] = []
+        self.addresses: list[Dim] = []
+        self.positions: list[Dim] = []  # what is computed with places or asked of them, and is no access
         self.loads = 0
 
     def at(self, coordinates: Coordinates) -> Coordinates:
@@ -92,7 +93,7 @@ class Lowerer:
         if source.scalar >= 0:
             return k.scalar(self.parameters.scalar(source.scalar), node.dtype)
         index = linear_index(at, source.strides)
-        self.indices.append(index)
+        self.addresses.append(index)
         return k.load(self.parameters.slot(source.buffer), index, node.dtype, valid)
 
     def compute(self, node: Node, at: Coordinates, valid: Node | None) -> Node:
@@ -123,7 +124,7 @@ class Lowerer:
         if node.op.name == "reduce":
             return Node(k.REDUCE, (operand,), kind=node.attributes["kind"], axes=axes)
         position = at[reduced_axes(node)[0]]
-        self.indices.append(position)
+        self.positions.append(position)
         return Node(k.ARGREDUCE, (operand,), kind=node.attributes["kind"], axes=axes, position=position)
 
     inner_names: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ class Lowerer:
         return p.constant(value, (), node.dtype)
 
     def _index(self, value: Dim, to: dtype) -> Node:
-        self.indices.append(value)
+        self.positions.append(value)
         node = k.index_value(value)
         return node if to is dtypes.int64 else Node(p.cast, (node,), to=to)
 
@@ -181,7 +182,7 @@ class Lowerer:
 
     def _conditions(self, conditions: Sequence[Condition], valid: Node | None) -> Node | None:
         for condition in conditions:
-            self.indices += [condition.value, condition.lower, condition.upper]
+            self.positions += [condition.value, condition.lower, condition.upper]
             inside = k.inside(condition.value, condition.lower, condition.upper)
             valid = inside if valid is None else Node(p.bitwise_and, (valid, inside))
         return valid
@@ -196,5 +197,5 @@ def scatter_value(lowerer: Lowerer, node: Node) -> tuple[Node, Dim]:
         lowerer.checked(index, at[:rank], base.shape[i], None, "scatter") for i, index in enumerate(node.sources[2:])
     ]
     target = linear_index((*positions, *at[rank:]), contiguous_strides(base.shape))
-    lowerer.indices.append(target)
+    lowerer.addresses.append(target)
     return lowerer.value(values, at, None), target
