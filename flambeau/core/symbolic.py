@@ -19,7 +19,8 @@ Monomial = tuple["Atom", ...]  # sorted, with repetition
 
 
 class Atom:
-    """An indivisible integer: a size symbol, a loop axis, a loaded value, or an opaque floordiv, mod, min or max.
+    """An indivisible integer: a size symbol, a loop axis, a loaded value, or an opaque floordiv, mod, min or max,
+    or a value that is known to lie `within` bounds.
 
     ``name`` is unique within a trace and decides the order of terms, so that text made from expressions is the same
     in every process. ``lower`` and ``upper`` bound it inclusively (``upper`` None: unbounded).
@@ -73,6 +74,20 @@ def axis(name: str, size: Dim) -> Expression:
 def loaded(name: str, size: Dim, node: object) -> Expression:
     """An index computed at run time (``node``), checked to lie in [0, size)."""
     return _atom("loaded", name, 0, size - 1, (), node)
+
+
+def within(value: Dim, size: Dim) -> Dim:
+    """``value`` where something else already sees to it that it lies in [0, size), so that divisions can rely on that."""
+    if isinstance(value, int) or in_range(value, size):
+        return value
+    return _atom("within", f"within({value}, {size})", 0, size - 1, (value, size))
+
+
+def settle(value: Dim) -> Dim:
+    """The value without what `within` told of it."""
+    while known := {a.name: a.arguments[0] for a in atoms_of(value) if a.kind == "within"}:
+        value = substitute(value, known)
+    return value
 
 
 def _order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
@@ -549,7 +564,7 @@ def _substitute_atom(a: Atom, replacements: Mapping[str, Dim]) -> Dim:
         return replacements[a.name]
     if a.arguments:
         x, y = (substitute(v, replacements) for v in a.arguments)
-        return {"floordiv": floor_divide, "mod": modulo, "min": minimum}[a.kind](x, y)
+        return {"floordiv": floor_divide, "mod": modulo, "min": minimum, "within": within}[a.kind](x, y)
     return _make({(a,): 1})
 
 

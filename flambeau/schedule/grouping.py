@@ -22,11 +22,13 @@ from flambeau.core.symbolic import (
     is_constant,
     linear_index,
     product,
+    settle,
+    substitute,
 )
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, toposort
 from flambeau.schedule.costs import is_cheap, pointwise_cost
-from flambeau.schedule.views import Coordinates, factor_leaf, reads_of, refine, split_axis
+from flambeau.schedule.views import Coordinates, bounded, factor_leaf, reads_of, refine, split_axis
 
 MAX_MEMBERS = 400
 TEMPLATE_FAMILIES = ("row", "random")
@@ -171,7 +173,7 @@ class _Fuser:
             return False
         if any(u.opaque for u in uses):
             return False
-        if len(uses) == 1 and is_constant(product(node.shape) - self._volume(uses[0].group), 0):
+        if len(uses) == 1 and (is_constant(product(node.shape) - self._volume(uses[0].group), 0) or _reads_once(node, uses[0])):
             return True
         if not node.shape:
             return pointwise_cost(node) < 100
@@ -358,7 +360,7 @@ class _Fuser:
                 continue
             for read in reads_of(node, at):
                 whole = exact and read.exact and not read.conditions
-                stack.append((node.sources[read.position], read.coordinates, whole, conditional or bool(read.conditions)))
+                stack.append((node.sources[read.position], bounded(node, read), whole, conditional or bool(read.conditions)))
 
     def _connect(self, node: Node, group: Group, uses: list[Use]) -> None:
         """Record that every other group that reads the node comes after ``group``."""
@@ -373,6 +375,17 @@ class _Fuser:
             if not inner or any(u.group is not group for u in self.uses.get(node, [])):
                 stored.add(node)
         return stored
+
+
+def _reads_once(node: Node, use: Use) -> bool:
+    """Whether a conditional use reads different elements of ``node`` at all points of its group's loops."""
+    if not use.conditional or not use.at:
+        return False
+    index = settle(linear_index(use.at, contiguous_strides(node.shape)))
+    start = substitute(index, {name: 0 for name, _ in use.group.axes})
+    sizes = dict(use.group.axes)
+    digits = split_axis(index - start, sizes, axis("whole", product(sizes.values())))
+    return digits is not None and len(digits) == len(sizes)
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -8,11 +8,20 @@ from dataclasses import dataclass, field
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, Expression, contiguous_strides, is_constant, linear_index, loaded, substitute
+from flambeau.core.symbolic import (
+    Dim,
+    Expression,
+    contiguous_strides,
+    is_constant,
+    linear_index,
+    loaded,
+    settle,
+    substitute,
+)
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.grouping import Group, reduced_axes
-from flambeau.schedule.views import Condition, Coordinates, reads_of
+from flambeau.schedule.views import Condition, Coordinates, bounded, reads_of
 
 Reader = Callable[[Node], "Source | None"]
 
@@ -92,7 +101,7 @@ class Lowerer:
     def _load(self, node: Node, source: Source, at: Coordinates, valid: Node | None) -> Node:
         if source.scalar >= 0:
             return k.scalar(self.parameters.scalar(source.scalar), node.dtype)
-        index = linear_index(at, source.strides)
+        index = settle(linear_index(at, source.strides))
         self.addresses.append(index)
         return k.load(self.parameters.slot(source.buffer), index, node.dtype, valid)
 
@@ -158,6 +167,7 @@ class Lowerer:
         return p.constant(value, (), node.dtype)
 
     def _index(self, value: Dim, to: dtype) -> Node:
+        value = settle(value)
         self.positions.append(value)
         node = k.index_value(value)
         return node if to is dtypes.int64 else Node(p.cast, (node,), to=to)
@@ -165,16 +175,16 @@ class Lowerer:
     def _through_view(self, node: Node, at: Coordinates, valid: Node | None) -> Node:
         reads = reads_of(node, at)
         if node.op.name == "cat":
-            out = self.value(node.sources[-1], reads[-1].coordinates, self._conditions(reads[-1].conditions, valid))
+            out = self.value(node.sources[-1], bounded(node, reads[-1]), self._conditions(reads[-1].conditions, valid))
             for read in reversed(reads[:-1]):
                 condition = self._conditions(read.conditions, None)
-                inner = self.value(node.sources[read.position], read.coordinates, self._conditions(read.conditions, valid))
+                inner = self.value(node.sources[read.position], bounded(node, read), self._conditions(read.conditions, valid))
                 assert condition is not None
                 out = Node(p.where, (condition, inner, out))
             return out
         read = reads[0]
         condition = self._conditions(read.conditions, None)
-        inner = self.value(node.sources[0], read.coordinates, self._conditions(read.conditions, valid))
+        inner = self.value(node.sources[0], bounded(node, read), self._conditions(read.conditions, valid))
         if condition is None:
             return inner
         outside = p.constant(node.attributes["value"], (), node.dtype)
@@ -182,8 +192,9 @@ class Lowerer:
 
     def _conditions(self, conditions: Sequence[Condition], valid: Node | None) -> Node | None:
         for condition in conditions:
-            self.positions += [condition.value, condition.lower, condition.upper]
-            inside = k.inside(condition.value, condition.lower, condition.upper)
+            value = settle(condition.value)
+            self.positions += [value, condition.lower, condition.upper]
+            inside = k.inside(value, condition.lower, condition.upper)
             valid = inside if valid is None else Node(p.bitwise_and, (valid, inside))
         return valid
 

@@ -18,6 +18,7 @@ from flambeau.core.symbolic import (
     modulo,
     product,
     symbol_of,
+    within,
 )
 from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
@@ -53,6 +54,13 @@ def reads_of(node: Node, at: Coordinates) -> list[Read]:
     """The operand reads behind element ``at`` of a view node. The conditions of a pad or cat exclude one another."""
     name = node.op.name
     return _MAPS[name](node, at)
+
+
+def bounded(node: Node, read: Read) -> Coordinates:
+    """The coordinates of a read; where conditions keep them inside the operand, divisions can rely on that."""
+    if not read.conditions:
+        return read.coordinates
+    return tuple(within(i, n) for i, n in zip(read.coordinates, node.sources[read.position].shape, strict=True))
 
 
 def _expand(node: Node, at: Coordinates) -> list[Read]:
