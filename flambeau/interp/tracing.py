@@ -203,8 +203,8 @@ def restructure(structure: Any, values: Sequence[Any]) -> Any:
         return None
     if isinstance(structure, int):
         return values[structure]
-    if type(structure) is list and all(type(s) is int for s in structure):
-        return [values[s] for s in structure]
+    if type(structure) is list and set(map(type, structure)) == {int}:
+        return list(map(values.__getitem__, structure))
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
         return type(structure)(*(restructure(s, values) for s in structure))
     return type(structure)(restructure(s, values) for s in structure)

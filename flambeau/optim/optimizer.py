@@ -382,6 +382,9 @@ class Bucket:
 
 def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor, dict[str, Any]], None]) -> list[Bucket]:
     """The parameters of a group that have gradients, by step count; ``start(parameter, state)`` fills the state of new ones."""
+    together = _one_bucket(optimizer, group["params"])
+    if together is not None:
+        return [together]
     found: dict[int, Bucket] = {}
     waiting: list[dict[str, Any]] = []
     fresh: Tensor | None = None
@@ -406,6 +409,20 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         bucket.states.append(state)
     _separate(waiting, found)
     return list(found.values())
+
+
+def _one_bucket(optimizer: Optimizer, params: list[Tensor]) -> Bucket | None:
+    """What `buckets` finds from the second step on in most programs: all parameters have gradients and one count. None otherwise."""
+    states: list[Any] = list(map(optimizer.state.get, params))
+    if context.capture is not None or not params or not all(states):
+        return None
+    steps = [state["step"] for state in states]
+    grads = [parameter._grad for parameter in params]
+    if len(set(map(id, steps))) > 1 or any(grad is None for grad in grads):
+        return None
+    bucket = Bucket(steps[0])
+    bucket.params, bucket.grads, bucket.states = list(params), grads, states
+    return bucket
 
 
 def _separate(waiting: list[dict[str, Any]], moving: dict[int, Bucket]) -> None:
