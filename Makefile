@@ -46,12 +46,15 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flambeau needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
+# Compiled here, for importing takes three times as long where Python may not write what it compiles.
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -qq -e .
+	$(BIN)/python -m compileall -q flambeau
 	touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -qq -e '.[test]'
+	$(BIN)/python -m compileall -q flambeau
 	touch $@ $(VENV)/.base
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -81,14 +81,12 @@ def main() -> None:
         for _ in range(options.rounds):
             for library, mode in subjects:
                 found[library, mode].append(run(library, mode, options.threads, cache))
-    print(f"{options.threads} threads, {options.rounds} rounds; milliseconds of the first call, of later processes' first call, of a steady step")
+    print(f"{options.threads} threads, {options.rounds} rounds; milliseconds of the first call, of that in later processes, of a steady step")
     for (library, mode), results in found.items():
         later = statistics.median(first for first, _ in results[1:]) if results[1:] else float("nan")
         steady = [s for _, s in results]
-        print(
-            f"{library:9} {mode:9} first {results[0][0] * 1e3:8.0f}   later {later * 1e3:7.0f}   steady {statistics.median(steady) * 1e3:6.1f}"
-            f"   quietest {min(steady) * 1e3:6.1f}"
-        )
+        calls = f"first {results[0][0] * 1e3:8.0f}   later {later * 1e3:7.0f}"
+        print(f"{library:9} {mode:9} {calls}   steady {statistics.median(steady) * 1e3:6.1f}   quietest {min(steady) * 1e3:6.1f}")
     for mode in sorted({mode for library, mode in subjects if library == "torch"}, reverse=True):
         ours, theirs = ([s for _, s in found[library, mode]] for library in ("flambeau", "torch"))
         print(f"{mode}: {statistics.median(theirs) / statistics.median(ours):.2f}x torch, quietest {min(theirs) / min(ours):.2f}x")

@@ -13,11 +13,11 @@ from flambeau.core.symbolic import Dim, evaluate
 from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import disk_cache
 from flambeau.runtime.launch import TaskArray
-from flambeau.schedule.memory import plan_memory
-from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule
+from flambeau.schedule.specs import InputSpec, OutputSpec
 
 if TYPE_CHECKING:
     from flambeau.compilation.emission import Emitted
+    from flambeau.schedule.schedule import Schedule
 
 _NAMESPACE = "programs"
 # Raise when the fields change.
@@ -80,6 +80,8 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
 
 
 def _place(plan: Blueprint, schedule: Schedule, slots: list[list[Slot]], resolve: Callable[[Dim], int]) -> None:
+    from flambeau.schedule.memory import plan_memory  # noqa: PLC0415 - a warm process does without
+
     plan.inputs = [[] for b in schedule.buffers if b.role == "input"]
     for buffer, patches in zip(schedule.buffers, slots, strict=True):
         if buffer.role == "input":

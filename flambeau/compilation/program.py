@@ -18,11 +18,12 @@ from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
-from flambeau.schedule.schedule import InputSpec, OutputSpec, Schedule, make_schedule
+from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import long_reductions, split_reductions
 
 if TYPE_CHECKING:
     from flambeau.compilation.emission import Emitted
+    from flambeau.schedule.schedule import Schedule
 
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
@@ -53,6 +54,8 @@ class Program:
     @cached_property
     def schedule(self) -> Schedule:
         """The buffers and calls."""
+        from flambeau.schedule.schedule import make_schedule  # noqa: PLC0415 - a warm process does without
+
         sizes = self._sizes
         split = self.graph
         if events.enabled("graph"):

@@ -20,7 +20,7 @@ from flambeau.ops.declare import Operator, forget_with_default_float
 from flambeau.runtime.generator import default_generator
 from flambeau.runtime.launch import KernelError
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
-from flambeau.schedule.schedule import OutputSpec
+from flambeau.schedule.specs import OutputSpec
 
 Ints = tuple[int, ...]
 

@@ -12,7 +12,7 @@ from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compil
 from flambeau.derivative.partition import Partition, partition
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
-from flambeau.schedule.schedule import InputSpec, OutputSpec
+from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import long_reductions
 
 Ints = tuple[int, ...]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from flambeau import prims as p
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, rebuild
-from flambeau.schedule.operands import Strides, readable_factors, strided_operand
+from flambeau.schedule.operands import readable_factors, strided_operand
+from flambeau.schedule.specs import Strides
 
 
 def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:

@@ -12,9 +12,8 @@ from flambeau.ir.graph import INPUT
 from flambeau.ir.kernel import RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel
+from flambeau.schedule.specs import Strides
 from flambeau.schedule.views import coefficient_of, reads_of, widened
-
-Strides = tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,24 +19,9 @@ from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
 from flambeau.schedule.legalize import legalize
 from flambeau.schedule.lowering import Source
-from flambeau.schedule.operands import MatmulOperands, Strides, matmul_operands, runs_along_rows
+from flambeau.schedule.operands import MatmulOperands, matmul_operands, runs_along_rows
 from flambeau.schedule.recompute import recompute
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpec:
-    """How an input arrives: in memory with ``strides`` (in elements), or as a number (``scalar``)."""
-
-    strides: Strides | None
-    scalar: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OutputSpec:
-    """Where an output goes: new memory with ``strides`` (None: row-major), or ``into`` the memory of an input."""
-
-    strides: Strides | None = None
-    into: int | None = None
+from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 
 
 @dataclass(frozen=True, slots=True)

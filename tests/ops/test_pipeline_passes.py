@@ -18,7 +18,8 @@ from flambeau.ops.declare import ALL
 from flambeau.passes.simplify import simplify
 from flambeau.prims.pointwise import add, cast
 from flambeau.schedule.legalize import legalize
-from flambeau.schedule.schedule import InputSpec, OutputSpec, make_schedule
+from flambeau.schedule.schedule import make_schedule
+from flambeau.schedule.specs import InputSpec, OutputSpec
 from tests.ops.operator_cases import samples_of, trace
 from tests.ops.test_pipeline_gradient import DIFFERENTIABLE
 

@@ -17,7 +17,7 @@ from flambeau.core.symbolic import Dim, evaluate, symbol
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.schedule.operands import batch_levels
-from flambeau.schedule.schedule import InputSpec, OutputSpec
+from flambeau.schedule.specs import InputSpec, OutputSpec
 
 
 def source(name: str, *shape: Dim, dtype: dtypes.dtype = dtypes.float32) -> Node:
