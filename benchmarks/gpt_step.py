@@ -81,7 +81,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for library, mode in subjects:
                 found[library, mode].append(run(library, mode, options.threads, cache))
-    print(f"{options.threads} threads, {options.rounds} rounds; milliseconds of the first call, of that in later processes, of a steady step")
+    print(f"{options.threads} threads, {options.rounds} rounds; milliseconds of first calls, later processes and steady steps")
     for (library, mode), results in found.items():
         later = statistics.median(first for first, _ in results[1:]) if results[1:] else float("nan")
         steady = [s for _, s in results]

@@ -48,24 +48,32 @@ class ReleasedEntry(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an input or leaf is found at a call: ``argument`` number, the ``gradient`` of a tensor, or ``held`` itself."""
+    """Where an input or leaf is found at a call: ``argument`` number, the ``gradient`` of a tensor, or ``held`` itself.
+
+    A ``span`` has the ``meta`` and starts ``offset`` bytes before the argument.
+    """
 
     kind: str
     index: int = -1
     tensor: Any = None
+    offset: int = 0
+    meta: Any = None
 
     def find(self, arguments: Sequence[Any]) -> Any:
         if self.kind == "argument":
             return arguments[self.index]
+        if self.kind == "span":
+            first = arguments[self.index]
+            return dispatch.new_tensor(first.memory, first.address - self.offset, self.meta)
         return self.tensor._grad if self.kind == "gradient" else self.tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the program gives out: storage ``index`` seen with ``offset`` bytes and ``meta``, input ``index`` itself, or
-    what ``view_of`` shows of it."""
+    """A tensor that the program gives out: storage ``index`` seen with ``offset`` bytes and ``meta``, input or argument ``index``
+    itself, or what ``view_of`` shows of an input."""
 
-    kind: str  # storage, input, view
+    kind: str  # storage, input, argument, view
     index: int
     offset: int = 0
     meta: Any = None
@@ -89,6 +97,7 @@ class Artifact:
     guards: list[Any]
     checks: list[tuple[Callable[[], Any], Any]]
     storages: int
+    shared: list[tuple[Origin, Origin, int]]  # tensors in the memory of others, so many bytes after those
     runs: int = 0
 
     def __post_init__(self) -> None:
@@ -104,7 +113,7 @@ class Artifact:
             o.kind == "storage" and o.index == i and self._is_whole(o) and o.meta is self.segment.states[i].meta
             for i, o in enumerate(self.outputs)
         ) and not self.segment.dropped
-        if flat is None or not whole or self.gradients or self.gradient_guards or self.checks or self.segment.numbers:
+        if flat is None or not whole or self.shared or self.gradients or self.gradient_guards or self.checks or self.segment.numbers:
             return None
         if any(o.kind == "gradient" for o in self.origins):
             return None
@@ -197,6 +206,10 @@ class Artifact:
                 return "a tensor that it uses changed its shape, dtype or strides"
         if len({id(t.memory) for t in tensors}) != self.storages:
             return "tensors share memory in another way than at the first call"
+        for part, owner, distance in self.shared:
+            a, b = part.find(arguments), owner.find(arguments)
+            if a.memory is not b.memory or a.address - b.address != distance:
+                return "tensors share memory in another way than at the first call"
         return None
 
     def run(self, arguments: list[Any]) -> Any:
@@ -205,7 +218,7 @@ class Artifact:
         _replays[0] += 1
         tensors = [o.find(arguments) for o in self.origins]
         made = self.segment.run(tensors, [read() for read in self.segment.numbers])
-        values = [self._output(o, made, tensors) for o in self.outputs]
+        values = [arguments[o.index] if o.kind == "argument" else self._output(o, made, tensors) for o in self.outputs]
         for origin, position in self.gradients:
             origin.find(arguments)._grad = None if position < 0 else values[position]
         return pytree.put_together(self.result, values)
@@ -322,8 +335,7 @@ class _Tracing:
     def run(self) -> Any:
         recorder = self.recorder
         metas = [(t.meta, dispatch.wants_gradient(t)) for t in self.tensors]
-        for tensor in self.tensors:
-            recorder.declare(tensor)
+        recorder.declare(self.tensors)
         watch = Watch(self.owner.function, (self.args, self.kwargs))
         ambient = AmbientGuard()
         context.capture = recorder
@@ -352,9 +364,9 @@ class _Tracing:
                 self._run_segment(recorder)
         return result
 
-    def _value_needed(self) -> None:
+    def _value_needed(self, reason: str) -> None:
         """A value is asked for in the middle: run what there is, go on eagerly."""
-        self.broken = f"it needs the value of a tensor while it runs ({user_line()})"
+        self.broken = f"{reason} ({user_line()})"
         context.capture = None
         self._run_segment(self.recorder)
 
@@ -386,13 +398,18 @@ class _Tracing:
         artifact = Artifact(
             segment, self.description, metas, origins, structure, outputs, gradients, guards,
             [ambient, ModuleGuard(recorder.modules.values()), OutsideGuard(owner.function, watch.codes, recorder.modules.values())],
-            recorder.guards, len({id(t.memory) for t in segment.inputs}),
+            recorder.guards, len({id(t.memory) for t in segment.inputs}), self._shared(),
         )  # fmt: skip
         counters["captures"] += 1
         segment.run_first(recorder)
         owner.artifacts.append(artifact)
         events.emit("compile", function=owner.name, version=len(owner.artifacts) - 1, operators=recorder.calls)
         events.emit("captured", compiled=owner, plan=segment.plan)
+
+    def _shared(self) -> list[tuple[Origin, Origin, int]]:
+        """What has to stay where it is relative to another tensor; of two tensors that the function holds it does."""
+        places = [(self._origin(part), self._origin(owner), part.address - owner.address) for part, owner in self.recorder.shared]
+        return [(a, b, distance) for a, b, distance in places if a.kind != "held" or b.kind != "held"]
 
     def _origin(self, tensor: Any, seen: Sequence[tuple[Any, Any, bool]] = ()) -> Origin:
         for i, argument in enumerate(self.tensors):
@@ -401,6 +418,9 @@ class _Tracing:
         for leaf, old, _ in seen:
             if old is tensor:
                 return Origin("gradient", tensor=leaf)
+        for span, first in self.recorder.spans:
+            if span is tensor:
+                return Origin("span", self._origin(first).index, offset=first.address - span.address, meta=span.meta)
         return Origin("held", tensor=tensor)
 
     def _check_escapes(self, segment: Segment, visible: list[Any]) -> None:
@@ -423,4 +443,7 @@ class _Tracing:
                 return Output("input", i)
             if tensor.view_of is not None and tensor.view_of.base is known and tensor.view_of.steps:
                 return Output("view", i, view_of=tensor.view_of)
+        for i, argument in enumerate(self.tensors):
+            if argument is tensor:
+                return Output("argument", i)
         raise CannotTrace("it returns a tensor that it neither computes nor was given")

@@ -109,8 +109,25 @@ def gradient_edge(tensor: Any) -> Edge:
     return edge_of(tensor) if tensor.meta.dtype.is_floating_point and wants_gradient(tensor) else None
 
 
+def span_of(tensors: Sequence[Any]) -> Any:
+    """A tensor of one dimension over all the memory from the first element to the last of tensors that share it."""
+    item = tensors[0].meta.dtype.itemsize
+    start = min(t.address for t in tensors)
+    end = max(t.address + item * _extent(t.meta) for t in tensors)
+    return dispatch.new_tensor(tensors[0].memory, start, meta_of(((end - start) // item,), tensors[0].meta.dtype))
+
+
+def _extent(meta: TensorMeta) -> int:
+    """Elements of memory from the first of a tensor to its last."""
+    return 1 + sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) if meta.numel else 0
+
+
 def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
+
+
+class Unfollowed(NotImplementedError):
+    """A tensor shows memory of another one that the graph does not hold."""
 
 
 class Recorder:
@@ -128,9 +145,13 @@ class Recorder:
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
         self.input_views: list[weakref.ref[Any]] = []
+        # Outside tensors in the memory of another one, which the graph reads at the place that they have in it now.
+        self.shared: list[tuple[Any, Any]] = []
+        self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
+        self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
         self._copies = 0
-        self.on_value: Callable[[], None] | None = None
+        self.on_value: Callable[[str], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
     def state(self, tensor: Any) -> StorageState:
@@ -141,10 +162,19 @@ class Recorder:
             found = self._add_input(owner)
         return found
 
-    def declare(self, tensor: Any) -> None:
-        """Make an argument an input as it is, also when it is a view of something else."""
-        if id(tensor.memory) not in self.states:
-            self._add_input(tensor)
+    def declare(self, arguments: Sequence[Any]) -> None:
+        """Make arguments inputs as they are, also views of something else; those that share memory are parts of what they span."""
+        by_memory: dict[int, list[Any]] = {}
+        for tensor in arguments:
+            by_memory.setdefault(id(tensor.memory), []).append(tensor)
+        for group in by_memory.values():
+            owner = group[0]
+            apart = len({(t.address, t.meta) for t in group}) > 1
+            if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
+                owner = span_of(group)
+                self.spans.append((owner, group[0]))
+            self._add_input(owner)
+            self.shared += [(t, owner) for t in group if t is not owner]
 
     def _add_input(self, tensor: Any) -> StorageState:
         node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
@@ -174,6 +204,8 @@ class Recorder:
         if cached is not None and cached[0] is state.node:
             return cached[1]
         view = self._view_node(tensor, state, state.node)
+        if cached is None and state.tensor is not None and id(tensor) not in self._made:
+            self.shared.append((tensor, state.tensor))
         self._views[key] = (state.node, view)
         return view
 
@@ -191,15 +223,23 @@ class Recorder:
                 node = step.through(node)
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node
-        if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype:
-            raise NotImplementedError("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
-        flat = p.reshape(base, shape=(state.meta.numel,))
         offset = (tensor.address - tensor.memory.address - state.offset) // tensor.meta.dtype.itemsize
+        inside = offset >= 0 and offset + _extent(tensor.meta) <= state.meta.numel
+        if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype or not inside:
+            raise Unfollowed("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
+        flat = p.reshape(base, shape=(state.meta.numel,))
         return p.as_strided(flat, shape=tensor.meta.shape, strides=tensor.meta.strides, offset=offset)
 
     # -- calls ------------------------------------------------------------------------------------------
     def call(self, call: Call) -> Any:
         """Record an operator call; returns pending tensors in the structure of its results."""
+        try:
+            return self._record(call)
+        except Unfollowed:
+            self.flush("it reads memory that it shares with another tensor")
+            return dispatch.run_call(call)
+
+    def _record(self, call: Call) -> Any:
         self.calls += 1
         operator = call.operator
         if operator.kind in ("view", "reshape"):
@@ -296,12 +336,14 @@ class Recorder:
         tensor = dispatch.new_tensor(storage, address, meta)
         if state.tensor is None:
             state.viewers.append(weakref.ref(tensor))
+        else:
+            self._made.add(id(tensor))
         return tensor
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""
         state = self.states.get(id(tensor.memory))
-        if state is None or state.tensor is not None:
+        if state is None:
             return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
         return self._tensor(tensor.memory, tensor.address, tensor.meta, state)
 
@@ -427,10 +469,10 @@ class Recorder:
             self.modules[id(module)] = module
             self._noted.update(map(id, module.modules()))
 
-    def flush(self) -> None:
+    def flush(self, reason: str = "it needs the value of a tensor while it runs") -> None:
         """Somebody needs values now."""
         assert self.on_value is not None
-        self.on_value()
+        self.on_value(reason)
 
 
 __all__ = ["CaptureEntry", "Recorder", "StorageState", "wants_gradient"]

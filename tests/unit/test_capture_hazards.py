@@ -197,6 +197,48 @@ def test_arguments_that_share_memory():
     assert c(y[:2], y[1:3])[:, 0].tolist() == [2.0, 0.0]
 
 
+@pytest.mark.parametrize("name", ["read after write", "write after write", "returned"])
+def test_arguments_at_other_places_of_shared_memory(name):
+    def read_after_write(a, b):
+        a.add_(1)
+        return b * 2
+
+    def write_after_write(a, b):
+        b.mul_(2)
+        a.add_(b)
+        return a, b + 1
+
+    functions = {"read after write": read_after_write, "write after write": write_after_write, "returned": lambda a, b: (a, b)}
+    function = functions[name]
+    c = compiled(function)
+    for first, second in [(0, 2), (0, 2), (0, 1), (2, 0), (0, 0), (0, 8), (8, 0), (0, 2)]:
+        x, y = torch.arange(12.0), torch.arange(12.0)
+        found = c(x[first : first + 4], x[second : second + 4])
+        expected = function(y[first : first + 4], y[second : second + 4])
+        found, expected = ((r if isinstance(r, tuple) else (r,)) for r in (found, expected))
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+        assert torch.equal(x, y)
+
+
+def test_an_argument_in_the_memory_of_a_held_tensor():
+    held = torch.arange(12.0)
+
+    def function(a):
+        a.add_(1)
+        return held.sum()
+
+    c = torch.compile(function)
+    for part in (held[1:5], held[2:6], torch.ones(4)):
+        assert c(part).item() == held.sum().item()
+
+
+def test_an_argument_and_its_detached_self():
+    x = torch.ones(4, requires_grad=True)
+    c = compiled(lambda a, b: a * b)
+    for y in (x.detach(), torch.full((4,), 3.0), x.detach()):
+        assert torch.equal(c(x, y), y)
+
+
 def test_results_that_are_views_of_arguments():
     c = compiled(lambda x: (x.t(), x[1:3]))
     x = X.clone()

@@ -54,7 +54,7 @@ def test_settings_are_documented_and_few():
 
 def test_code_key_holds_exactly_what_changes_code():
     before = config.code_key()
-    for name, value, changes in [("debug", 2, False), ("threads", 3, False), ("checked", True, True), ("opt_level", 1, True)]:
+    for name, value, changes in [("debug", 2, False), ("threads", 3, False), ("checked", not config.checked, True), ("opt_level", 1, True)]:
         with config.override(**{name: value}):
             assert (config.code_key() != before) == changes, name
     assert config.code_key() == before
