@@ -84,6 +84,33 @@ def test_compiled_step_is_one_program(layers: int, loops: int, products: int) ->
     assert len(artifact.guards) == 3
 
 
+@pytest.mark.parametrize(("layers", "arena"), [(1, 223_552), (2, 371_520), (3, 519_488)])
+def test_bytes_and_allocations_of_a_compiled_step(layers: int, arena: int) -> None:
+    step, ids, targets = training_step(layers)
+    compiled = torch.compile(step)
+    repeat(compiled, ids, targets, 3)
+    (artifact,) = compiled.artifacts
+    bound = artifact.segment.plan.run.bound
+    assert bound is not None
+    assert bound.arena_bytes == arena
+    before = allocator.stats()
+    repeat(compiled, ids, targets, 10)
+    after = allocator.stats()
+    # The loss, a gradient for each parameter, and the temporaries.
+    assert after.allocations - before.allocations == 10 * (12 * layers + 5 + 2)
+    assert (after.allocated, after.mappings) == (before.allocated, before.mappings)
+
+
+def test_allocations_of_an_eager_step() -> None:
+    step, ids, targets = training_step(2)
+    repeat(step, ids, targets, 5)
+    before = allocator.stats()
+    repeat(step, ids, targets, 10)
+    after = allocator.stats()
+    assert after.allocations - before.allocations == 1310
+    assert (after.allocated, after.mappings) == (before.allocated, before.mappings)
+
+
 def test_equal_layers_compile_once() -> None:
     small, ids, targets = training_step(2)
     repeat(torch.compile(small), ids, targets, 2)
@@ -119,7 +146,7 @@ def test_steps_leave_nothing_behind(compiled: bool) -> None:
     repeat(run, ids, targets, 20)
     gc.collect()
     objects, before = len(gc.get_objects()), allocator.stats()
-    repeat(run, ids, targets, 300)
+    repeat(run, ids, targets, 10_000 if config.native and not config.checked else 300)
     gc.collect()
     after = allocator.stats()
     assert after.allocated == before.allocated
