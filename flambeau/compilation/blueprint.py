@@ -83,6 +83,10 @@ def _place(plan: Blueprint, schedule: Schedule, slots: list[list[Slot]], resolve
     from flambeau.schedule.memory import plan_memory  # noqa: PLC0415 - a warm process does without
 
     plan.inputs = [[] for b in schedule.buffers if b.role == "input"]
+    for number, buffer in enumerate(schedule.buffers):
+        if buffer.role == "part":
+            start = resolve(buffer.offset) * buffer.dtype.itemsize
+            slots[buffer.index] += [(slot, at + start) for slot, at in slots[number]]
     for buffer, patches in zip(schedule.buffers, slots, strict=True):
         if buffer.role == "input":
             plan.inputs[buffer.index] = patches

@@ -86,6 +86,7 @@ from flambeau.prims.structure import diagonal as diagonal
 from flambeau.prims.structure import expand as expand
 from flambeau.prims.structure import full as full
 from flambeau.prims.structure import iota as iota
+from flambeau.prims.structure import join as join
 from flambeau.prims.structure import pad as pad
 from flambeau.prims.structure import permute as permute
 from flambeau.prims.structure import reshape as reshape

@@ -121,6 +121,9 @@ def _cat_reference(*xs: Any, axis: int) -> Any:
 cat = prim("cat", "view", _cat_rule, _cat_reference, "operands one after another along ``axis``")
 
 
+join = prim("join", "join", _cat_rule, _cat_reference, "``cat`` of operands that are computed in its memory")
+
+
 def _as_strided_rule(x: Aval, shape: Shape, strides: Shape, offset: Dim) -> Aval:
     require(len(x.shape) == 1, "as_strided", f"needs a flat operand, got {x}")
     return Aval(shape, x.dtype)

@@ -31,7 +31,7 @@ from flambeau.schedule.costs import is_cheap, pointwise_cost
 from flambeau.schedule.views import Coordinates, bounded, factor_leaf, reads_of, refine, split_axis
 
 MAX_MEMBERS = 400
-TEMPLATE_FAMILIES = ("row", "random")
+TEMPLATE_FAMILIES = ("row", "random", "join")
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class Group:
     """Nodes that one kernel computes. ``axes`` are its loops, ``inner`` the names of those it reduces over."""
 
     number: int
-    kind: str  # loop, matmul, scatter, or the name of a template (scan, argsort, random)
+    kind: str  # loop, matmul, scatter, join (of what other groups store), or the name of a template (scan, argsort, random)
     axes: list[tuple[str, Dim]] = field(default_factory=list)
     inner: tuple[str, ...] = ()
     members: dict[Node, Coordinates] = field(default_factory=dict)  # in reverse topological order

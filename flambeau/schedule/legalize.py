@@ -10,6 +10,9 @@ from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.operands import readable_factors, strided_operand
 from flambeau.schedule.specs import Strides
 
+# A part of a tensor is chosen from so many where it is read; more are put side by side in memory first.
+MOST_PARTS = 4
+
 
 def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
     """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major."""
@@ -20,11 +23,16 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
         count += 1
         return p.copy(node, index=count)
 
+    def joined(node: Node, sources: tuple[Node, ...]) -> Node:
+        return p.join(*map(copied, sources), axis=node.attributes["axis"])
+
     known: dict[Node, Node] = {}
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
+        if node.op.name == "cat" and len(sources) > MOST_PARTS:
+            return joined(node, sources)
         if node.op.name == "matmul":
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
         if node.op.family == "row":
@@ -36,8 +44,23 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
             return Node(node.op, (p.copy(sources[0]), *sources[1:]), **node.attributes)
         return None
 
+    made = rebuild(graph.outputs, replace, known)
+    # Whoever else reads a turned product reads what is given out, so that the product is stored once, as its epilogue.
+    turned = {node for node in made if _is_turned_product(node)}
+    if turned:
+        made = rebuild(made, lambda node, sources: copied(Node(node.op, sources, **node.attributes)) if node in turned else None)
     outputs: list[Node] = []
-    for node in rebuild(graph.outputs, replace, known):
+    for node in made:
+        if node.op is not INPUT and node.op.name == "cat":
+            outputs.append(joined(node, node.sources))
+            continue
         computed = node.op is not INPUT and node.op.family not in ("view", "source")
         outputs.append(node if computed and node not in outputs else copied(node))
     return Graph(graph.inputs, tuple(outputs))
+
+
+def _is_turned_product(node: Node) -> bool:
+    view = node
+    while node.op is not INPUT and node.op.name in ("permute", "reshape"):
+        node = node.sources[0]
+    return node is not view and node.op is not INPUT and node.op.family == "matmul"

@@ -17,7 +17,8 @@ def plan_memory(schedule: Schedule, resolve: Callable[[Dim], int]) -> tuple[dict
     """
     lives: dict[int, list[int]] = {}
     for call in schedule.calls:
-        for buffer in (*call.writes, *call.reads):
+        for number in (*call.writes, *call.reads):
+            buffer = schedule.buffers[number].index if schedule.buffers[number].role == "part" else number
             if schedule.buffers[buffer].role == "temporary":
                 life = lives.setdefault(buffer, [call.wave, call.wave])
                 life[0], life[1] = min(life[0], call.wave), max(life[1], call.wave)

@@ -9,7 +9,7 @@ from flambeau import prims as p
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute
 from flambeau.ir.graph import INPUT
-from flambeau.ir.kernel import RESULT, Kernel, loaded_nodes
+from flambeau.ir.kernel import LOAD, RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.specs import Strides
@@ -176,10 +176,13 @@ def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mappin
 
 
 def runs_along_rows(kernel: Kernel) -> bool:
-    """Whether all that an epilogue stores is contiguous along the rows of the product, and nothing along its columns."""
-    row, column = (axis(a.name, a.size) for a in kernel.outer[-2:])
-    steps = [(coefficient_of(s.index, row), coefficient_of(s.index, column)) for s in kernel.stores]
-    return all(a is not None and is_constant(a, 1) and not (b is not None and is_constant(b, 1)) for a, b in steps)
+    """Whether more of what an epilogue reads and writes is contiguous along the rows of the product than along its columns."""
+    indices = [s.index for s in kernel.stores] + [n.attributes["index"] for n in kernel.nodes() if n.op is LOAD]
+    along_rows, along_columns = (
+        sum(is_constant(step, 1) for i in indices if (step := coefficient_of(i, axis(a.name, a.size))) is not None)
+        for a in kernel.outer[-2:]
+    )
+    return along_rows > along_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.ir.origins import Origin, origins_of
 from flambeau.passes.simplify import simplify
+from flambeau.passes.sums import merge_sums
 from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
 from flambeau.schedule.legalize import legalize
@@ -28,13 +29,15 @@ from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 class Buffer:
     """A piece of memory: ``role`` input, output or temporary; ``index`` is its position among inputs or outputs.
 
-    ``numel`` counts the elements from the first to the last, those that strides step over included.
+    A ``part`` lies in the buffer number ``index``, from element ``offset`` on. ``numel`` counts the elements from the first to the
+    last, those that strides step over included.
     """
 
     role: str
     index: int
     dtype: dtype
     numel: Dim
+    offset: Dim = 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class _Scheduler:
             node: spec.strides for node, spec in zip(graph.inputs, inputs, strict=True) if spec.strides is not None
         }
         simple = report_pass("simplify", graph, simplify(graph))
-        self.graph = report_pass("legalize", simple, legalize(simple, self.layouts))
+        merged = report_pass("merge_sums", simple, merge_sums(simple))
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}
@@ -84,6 +88,13 @@ class _Scheduler:
         self.scalars: list[int] = []
         self.targets: dict[Group, list[Target]] = {}
         self.copies: list[tuple[Node, int, int]] = []
+        # The parts of joined nodes: into which, and where along its axis.
+        self.parts: dict[Node, tuple[Node, Dim]] = {}
+        for node in self.graph.nodes():
+            start: Dim = 0
+            for part in node.sources if node.op is p.join else ():
+                self.parts[part] = node, start
+                start = start + part.shape[node.attributes["axis"]]
 
     def run(self) -> Schedule:
         self._add_inputs()
@@ -94,7 +105,9 @@ class _Scheduler:
         order = topological(grouping)
         for group in order:
             for node in reversed(group.members):
-                if node in grouping.stored:
+                if node in self.parts:
+                    self._add_part(node, group)
+                elif node in grouping.stored and node.op is not p.join:
                     self._add_target(node, group, direct)
         calls = self._calls(order, grouping)
         outputs = tuple(self._output_buffer(o) for o in self.graph.outputs)
@@ -111,6 +124,24 @@ class _Scheduler:
                 self.scalar_types.append(node.dtype)
             else:
                 self.sources[node] = Source(number, spec.strides or contiguous_strides(node.shape))
+
+    def _add_part(self, node: Node, group: Group) -> None:
+        whole, start = self.parts[node]
+        if whole not in self.sources:
+            spec = self.specs.get(whole, OutputSpec())
+            if whole in self.specs and spec.into is None:
+                number = self._new("output", self.graph.outputs.index(whole), whole)
+            else:
+                number = self._new("temporary", len(self.buffers), whole)
+                if spec.into is not None:
+                    self.copies.append((whole, number, spec.into))
+            self.sources[whole] = Source(number, spec.strides or contiguous_strides(whole.shape))
+        memory = self.sources[whole]
+        offset = start * memory.strides[whole.attributes["axis"]]
+        self.buffers.append(Buffer("part", memory.buffer, node.dtype, _extent(node.shape, memory.strides), offset))
+        number = len(self.buffers) - 1
+        self.sources[node] = Source(number, memory.strides)
+        self.targets.setdefault(group, []).append(Target(node, number, node.dtype, memory.strides))
 
     def _add_target(self, node: Node, group: Group, direct: set[Node]) -> None:
         spec = self.specs.get(node)
