@@ -95,7 +95,9 @@ def ones_like(tensor: Any) -> Any:
     return ALL["ones"](tensor.meta.shape, dtype=tensor.meta.dtype)
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(a: Any, b: Any, own: bool) -> Any:
+    if own and not context.grad_enabled and context.capture is None and a.meta is b.meta:
+        return dispatch.call_into(ALL["add"], a, (a, b), {})
     return ALL["add"](a, b)
 
 

@@ -162,7 +162,7 @@ class _Engine:
 
     def __init__(
         self, *, retain_graph: bool, inputs: Sequence[TensorBase] | None, accumulate: Callable[[TensorBase, TensorBase], None],
-        add: Callable[[TensorBase, TensorBase], TensorBase],
+        add: Callable[[TensorBase, TensorBase, bool], TensorBase],
     ) -> None:  # fmt: skip
         self.retain_graph = retain_graph
         self.wanted = None if inputs is None else {_key(t): id(t) for t in inputs}
@@ -172,6 +172,7 @@ class _Engine:
         self.pending: dict[Any, list[TensorBase | None]] = {}
         self.waiting: dict[Any, int] = {}
         self.ready: list[tuple[int, Entry]] = []
+        self.summed: set[tuple[Any, int]] = set()  # whose gradient is a sum that nobody else has seen yet
 
     def run(self, roots: Sequence[tuple[Any, int, TensorBase]]) -> dict[int, TensorBase]:
         self.needed = self._leading_to_wanted([r for r, _, _ in roots])
@@ -232,7 +233,11 @@ class _Engine:
     def _deliver(self, target: Any, output: int, gradient: TensorBase) -> None:
         slots = self.pending.setdefault(target, [None] * (1 if isinstance(target, TensorBase) else len(target.metas)))
         known = slots[output]
-        slots[output] = gradient if known is None else self.add(known, gradient)
+        if known is None:
+            slots[output] = gradient
+            return
+        slots[output] = self.add(known, gradient, (target, output) in self.summed)
+        self.summed.add((target, output))
 
     def _make_ready(self, target: Any) -> None:
         if isinstance(target, Entry):
@@ -278,12 +283,12 @@ class _Engine:
 
 def run_backward(
     roots: Sequence[tuple[Any, int, TensorBase]], *, retain_graph: bool, create_graph: bool, inputs: Sequence[TensorBase] | None,
-    accumulate: Callable[[TensorBase, TensorBase], None], add: Callable[[TensorBase, TensorBase], TensorBase],
+    accumulate: Callable[[TensorBase, TensorBase], None], add: Callable[[TensorBase, TensorBase, bool], TensorBase],
 ) -> dict[int, TensorBase]:  # fmt: skip
     """Walk the tape from ``roots`` (entry or leaf, output, gradient).
 
     With ``inputs`` the gradients of exactly these are returned by id (and nothing else is touched); without, leaves
-    get theirs through ``accumulate(leaf, gradient)``.
+    get theirs through ``accumulate(leaf, gradient)``. ``add(a, b, own)`` adds two gradients; where ``own`` it may write into ``a``.
     """
     previous = context.grad_enabled
     context.grad_enabled = create_graph

@@ -251,3 +251,20 @@ def test_functional_jacobian_and_hessian() -> None:
     assert torch.autograd.functional.hessian(lambda x: (x**3).sum() + x[0] * x[1], x).tolist() == [[6, 1], [1, 12]]
     result, product = torch.autograd.functional.vjp(lambda x: x * x, x, torch.ones(2))
     assert result.tolist() == [1, 4] and product.tolist() == [2, 4]
+
+
+def test_sums_of_gradients_leave_what_was_given_alone():
+    w = torch.ones(4, requires_grad=True)
+    given = [torch.full((4,), float(10**i)) for i in range(4)]
+    hooked = []
+    w.register_hook(lambda g: hooked.append(g))
+    (found,) = torch.autograd.grad([w + 0 for _ in given], w, given)
+    assert found.tolist() == [1111.0] * 4 and hooked[0].tolist() == [1111.0] * 4
+    assert [g[0].item() for g in given] == [1.0, 10.0, 100.0, 1000.0]
+
+
+def test_sums_of_gradients_for_second_derivatives():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (first,) = torch.autograd.grad([x**3, x**2, 2 * x], x, [torch.ones(2)] * 3, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert first.tolist() == [3 + 2 + 2, 12 + 4 + 2] and second.tolist() == [6 + 2, 12 + 2]
