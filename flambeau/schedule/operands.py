@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute
+from flambeau.core.symbolic import Dim, axis, contiguous_strides, floor_divide, is_constant, linear_index, product, substitute
 from flambeau.ir.graph import INPUT
 from flambeau.ir.kernel import RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.views import coefficient_of, reads_of, widened
+from flambeau.schedule.windows import WindowOperand, over_copied_images, window_operand
 
 Strides = tuple[Dim, ...]
 
@@ -96,7 +97,8 @@ def batch_levels(sizes: Sequence[Dim], operands: Sequence[Strides]) -> Batches |
 class MatmulOperands:
     """Sizes and strides (outer batch, inner batch, row, column) of one batched product, offsets and strides in elements.
 
-    ``buffers`` are numbers of program buffers. The stride of an axis of one element is 1.
+    ``buffers`` are numbers of program buffers. The stride of an axis of one element is 1. Where the second factor is of
+    ``windows``, its own strides but the outer one are those digits', and the inner batches are parts of its columns.
     """
 
     outer: Dim
@@ -108,6 +110,11 @@ class MatmulOperands:
     dtypes: tuple[dtype, dtype]
     offsets: tuple[Dim, Dim]
     strides: tuple[tuple[Dim, Dim, Dim, Dim], tuple[Dim, Dim, Dim, Dim]]
+    windows: WindowOperand | None = None
+
+    def with_batched_columns(self, batches: Dim) -> MatmulOperands:
+        """The columns of windows as those of so many inner batches."""
+        return replace(self, inner=batches, columns=floor_divide(self.columns, batches))
 
     @property
     def batch(self) -> Dim:
@@ -125,6 +132,9 @@ class MatmulOperands:
 def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
     """A product's factors, copied as far as the template cannot read them."""
     ready = tuple(f if _is_readable(f, layouts) else _copied(f, layouts) for f in factors)
+    windows = None if ready[1] is factors[1] else over_copied_images(factors[1], layouts)
+    if windows is not None and _batches((ready[0], windows), layouts) is not None:
+        return ready[0], windows
     for copied in ((), (1,), (0,)):
         chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
         if _batches(chosen, layouts) is not None:
@@ -159,21 +169,41 @@ def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
 
 
 def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
-    found = [strided_operand(f, layouts, widens=True) for f in factors]
-    return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
+    left, right = (strided_operand(f, layouts, widens=True) for f in factors)
+    windows = None if right is not None else window_operand(factors[1], layouts)
+    assert left is not None
+    if windows is None:
+        assert right is not None
+        return batch_levels(factors[0].shape[:-2], [left.strides[:-2], right.strides[:-2]])
+    # Inner batches are parts of the columns.
+    found = batch_levels(factors[0].shape[:-2], [left.strides[:-2], windows.batch])
+    if found is None or not is_constant(found.outer, 1):
+        return None
+    return Batches(found.inner, 1, tuple((near, 0) for _, near in found.strides))
 
 
 def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mapping[Node, int]) -> MatmulOperands:
     """How the template finds the factors of a legalized product."""
     a, b = (strided_operand(f, layouts, widens=True) for f in core.sources)
     batches = _batches(core.sources, layouts)
-    assert a is not None and b is not None and batches is not None, "legalize copies what is not strided"
+    windows = None if b is not None else window_operand(core.sources[1], layouts)
+    assert a is not None and batches is not None, "legalize copies what is not strided"
+    found = b or windows
+    assert found is not None, "legalize copies what is neither strided nor of windows"
     rows, depth = core.sources[0].shape[-2:]
-    near, far = ((*b, *_matrix_strides(o, f.shape)) for b, o, f in zip(batches.strides, (a, b), core.sources, strict=True))
+    near = (*batches.strides[0], *_matrix_strides(a, core.sources[0].shape))
+    far = (*batches.strides[1], *((0, 0) if b is None else _matrix_strides(b, core.sources[1].shape)))
     return MatmulOperands(
-        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[b.leaf]), (a.leaf.dtype, b.leaf.dtype),
-        (a.offset, b.offset), (near, far),
+        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[found.leaf]), (a.leaf.dtype, found.leaf.dtype),
+        (a.offset, found.offset), (near, far), windows,
     )  # fmt: skip
+
+
+def runs_along_columns(kernel: Kernel) -> bool:
+    """Whether all that an epilogue stores is contiguous along the columns of the product."""
+    column = axis(kernel.outer[-1].name, kernel.outer[-1].size)
+    steps = [coefficient_of(s.index, column) for s in kernel.stores]
+    return all(step is not None and is_constant(step, 1) for step in steps)
 
 
 def runs_along_rows(kernel: Kernel) -> bool:

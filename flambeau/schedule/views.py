@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from flambeau.core import dtypes
 from flambeau.core.symbolic import (
     Dim,
+    Expression,
     atoms_of,
+    axis,
     contiguous_strides,
     delinearize,
     divide_out,
@@ -192,13 +194,14 @@ def split_axis(index: Dim, sizes: Mapping[str, Dim], whole: Dim) -> dict[str, Di
     """
     if isinstance(index, int):
         return {} if index == 0 else None
-    digits: list[tuple[str, Dim]] = []
+    steps: dict[str, Dim] = {}
     for monomial, coefficient in index.terms:
         axes = [a for a in monomial if a.kind == "axis"]
         if len(axes) != 1 or axes[0].name not in sizes:
             return None
         (found,) = axes
-        digits.append((found.name, product([coefficient, *(symbol_of(a) for a in monomial if a is not found)])))
+        steps[found.name] = steps.get(found.name, 0) + product([coefficient, *(symbol_of(a) for a in monomial if a is not found)])
+    digits = list(steps.items())
     out: dict[str, Dim] = {}
     running: Dim = 1
     while digits:
@@ -210,3 +213,15 @@ def split_axis(index: Dim, sizes: Mapping[str, Dim], whole: Dim) -> dict[str, Di
         out[name] = modulo(part, sizes[name]) if digits else part
         running = running * sizes[name]
     return out
+
+
+def leading_digit(index: Dim, sizes: Mapping[str, Dim], size: Dim) -> Dim | None:
+    """The size of the axis that moves ``index`` (below ``size``) by its largest steps; None when it is no mix of several axes."""
+    for name, count in sizes.items():
+        step, rest = divide_out(size, count)
+        place = axis(name, count)
+        if is_constant(rest, 0) and isinstance(place, Expression) and not is_constant(step, 1):
+            found = coefficient_of(index, place)
+            if found is not None and is_constant(found - step, 0):
+                return count
+    return None
