@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from flambeau.core import dtypes
 from flambeau.core.symbolic import (
@@ -67,7 +68,27 @@ def _reshape(node: Node, at: Coordinates) -> list[Read]:
     if tuple(n for n in source if not is_constant(n, 1)) == tuple(n for n in node.shape if not is_constant(n, 1)):
         kept = iter(i for i, n in zip(at, node.shape, strict=True) if not is_constant(n, 1))
         return [Read(0, tuple(0 if is_constant(n, 1) else next(kept) for n in source))]
-    return [Read(0, delinearize(linear_index(at, contiguous_strides(node.shape)), source))]
+    out: list[Dim] = []
+    for (first, then), (i, j) in blocks(node.shape, source):
+        own = node.shape[first:then]
+        out += delinearize(linear_index(at[first:then], contiguous_strides(own)), source[i:j])
+    return [Read(0, tuple(out))]
+
+
+@cache
+def blocks(shape: Coordinates, other: Coordinates) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """Ranges of axes of two shapes with equal numbers of elements, as short as possible: a reshape moves nothing from one to another."""
+    ends = [(len(shape), len(other))]
+    volume: Dim = 1
+    if not any(is_constant(n, 0) for n in (*shape, *other)):
+        for i in range(len(shape) - 1, 0, -1):
+            volume = volume * shape[i]
+            for j in range(ends[-1][1] - 1, 0, -1):
+                if is_constant(product(other[j:]) - volume, 0):
+                    ends.append((i, j))
+                    break
+    ends.append((0, 0))
+    return tuple(((a, b), (i, j)) for (a, i), (b, j) in zip(reversed(ends), list(reversed(ends))[1:], strict=False))
 
 
 def _permute(node: Node, at: Coordinates) -> list[Read]:
