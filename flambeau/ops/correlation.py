@@ -20,6 +20,8 @@ from flambeau.ops.view import cut, with_axis
 Ints = Sequence[int]
 # A step takes a product for each residue of the places; for more than these, what each element adds is made first and then added.
 MOST_RESIDUES = 16
+# Up to so many elements of a filter of one channel become terms of a sum; of more the sum is a loop.
+MOST_TERMS = 32
 
 
 def windows(x: Node, first: int, sizes: Ints, steps: Ints, dilations: Ints) -> Node:
@@ -49,9 +51,10 @@ def padded(x: Node, first: int, before: Sequence[Dim], after: Sequence[Dim], val
 def correlated(x: Node, weight: Node, steps: Ints, dilations: Ints, groups: int) -> Node:
     """The sums of products of every window with every filter of its group."""
     count = weight.rank - 2
-    view = windows(x, 2, [int(k) for k in weight.shape[2:]], steps, dilations)
-    if _is_channelwise(weight, groups):
-        return _channelwise(view, weight, count)
+    sizes = [int(k) for k in weight.shape[2:]]
+    if groups > 1 and weight.shape[1] == 1:
+        return _channelwise(x, weight, steps, dilations)
+    view = windows(x, 2, sizes, steps, dilations)
     lengths = view.shape[2 : 2 + count]
     outputs = weight.shape[0] // groups
     columns = _columns(view, count, groups)
@@ -59,20 +62,29 @@ def correlated(x: Node, weight: Node, steps: Ints, dilations: Ints, groups: int)
     return _images(out, view.shape[0], weight.shape[0], lengths)
 
 
-def _is_channelwise(weight: Node, groups: int) -> bool:
-    return groups > 1 and weight.shape[1] == 1
-
-
-def _channelwise(view: Node, weight: Node, count: int) -> Node:
-    """Each input channel on its own: [b, c, *l, *k] and [c * m, 1, *k] -> [b, c * m, *l], as a sum of products."""
-    batch, channels = view.shape[:2]
-    lengths, sizes = view.shape[2 : 2 + count], view.shape[2 + count :]
-    times = weight.shape[0] // channels
-    shape = (batch, channels, times, *lengths, *sizes)
-    left = p.expand(p.reshape(view, shape=(batch, channels, 1, *lengths, *sizes)), shape=shape)
-    right = p.expand(p.reshape(weight, shape=(1, channels, times, *(1,) * count, *sizes)), shape=shape)
-    out = p.reduce(p.mul(left, right), kind="sum", axes=tuple(range(3 + count, 3 + 2 * count)))
-    return p.reshape(out, shape=(batch, channels * times, *lengths))
+def _channelwise(x: Node, weight: Node, steps: Ints, dilations: Ints) -> Node:
+    """Each channel on its own: [b, c, *n] and [c * m, 1, *k] -> [b, c * m, *l]."""
+    count, (batch, channels), sizes = weight.rank - 2, x.shape[:2], [int(k) for k in weight.shape[2:]]
+    times = int(weight.shape[0]) // channels
+    lengths = [p.window_count(n, k, s, d) for n, k, s, d in zip(x.shape[2:], sizes, steps, dilations, strict=True)]
+    shape = (batch, channels, times, *lengths)
+    filters = p.reshape(weight, shape=(1, channels, times, *sizes))
+    if product(sizes) > MOST_TERMS:
+        left = with_axis(windows(x, 2, sizes, steps, dilations), 2)
+        right = p.reshape(filters, shape=(1, channels, times, *(1,) * count, *sizes))
+        terms = p.mul(p.expand(left, shape=(*shape, *sizes)), p.expand(right, shape=(*shape, *sizes)))
+        out = p.reduce(terms, kind="sum", axes=tuple(range(3 + count, 3 + 2 * count)))
+        return p.reshape(out, shape=(batch, channels * times, *lengths))
+    total: Node | None = None
+    for place in pairs(*map(range, sizes)):
+        seen, factor = x, filters
+        for i, k in enumerate(place):
+            seen = cut(seen, 2 + i, k * dilations[i], lengths[i], steps[i])
+            factor = cut(factor, 3 + i, k, 1)
+        term = p.mul(p.expand(with_axis(seen, 2), shape=shape), p.expand(factor, shape=shape))
+        total = term if total is None else p.add(total, term)
+    assert total is not None
+    return p.reshape(total, shape=(batch, channels * times, *lengths))
 
 
 def _columns(view: Node, count: int, groups: int) -> Node:
@@ -121,14 +133,16 @@ def filter_gradient(x: Node, g: Node, sizes: Ints, steps: Ints, dilations: Ints,
 
 
 def _channelwise_gradient(view: Node, g: Node, count: int) -> Node:
+    """Of each image first, then of all: [b, c, *l, *k] and [b, c * m, *l] -> [c * m, 1, *k]."""
     batch, channels = view.shape[:2]
     lengths, sizes = view.shape[2 : 2 + count], view.shape[2 + count :]
-    times = g.shape[1] // channels
-    shape = (batch, channels, times, *lengths, *sizes)
-    left = p.expand(p.reshape(view, shape=(batch, channels, 1, *lengths, *sizes)), shape=shape)
-    right = p.expand(p.reshape(g, shape=(batch, channels, times, *lengths, *(1,) * count)), shape=shape)
-    out = p.reduce(p.mul(left, right), kind="sum", axes=(0, *range(3, 3 + count)))
-    return p.reshape(out, shape=(g.shape[1], 1, *sizes))
+    times = int(g.shape[1]) // channels
+    shape = (batch, channels, times, *sizes, *lengths)
+    order = (0, 1, *range(2 + count, 2 + 2 * count), *range(2, 2 + count))
+    left = p.expand(with_axis(p.permute(view, axes=order), 2), shape=shape)
+    right = p.expand(p.reshape(g, shape=(batch, channels, times, *(1,) * count, *lengths)), shape=shape)
+    each = p.reduce(p.mul(left, right), kind="sum", axes=tuple(range(3 + count, 3 + 2 * count)))
+    return p.reshape(p.reduce(each, kind="sum", axes=(0,)), shape=(g.shape[1], 1, *sizes))
 
 
 def image_gradient(
