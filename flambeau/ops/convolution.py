@@ -74,6 +74,13 @@ def _check_convolution(operator: str, x: Node, weight: Node, count: int, groups:
         )
 
 
+def _know_channels(x: Node, weight: Node, groups: int) -> None:
+    """Have a trace hold for these channels only: of sizes that it does not know it would not see that groups divide them."""
+    if groups > 1:
+        for size in (x.shape[1], *weight.shape[:2]):
+            int(size)
+
+
 def _check_lengths(operator: str, lengths: Sequence[Dim], sizes: Sequence[int], dilations: Sequence[int]) -> None:
     spans = [d * (k - 1) + 1 for k, d in zip(sizes, dilations, strict=True)]
     if any(n < s for n, s in zip(lengths, spans, strict=True)):
@@ -93,6 +100,7 @@ def convolution(
         out = convolution(operator, batch, weight, bias, count, stride, padding, dilation, groups)
         return p.reshape(out, shape=out.shape[1:])
     _check_convolution(operator, x, weight, count, groups)
+    _know_channels(x, weight, groups)
     sizes = [int(k) for k in weight.shape[2:]]
     steps = for_each_axis(stride, count, operator, "stride")
     dilations = for_each_axis(dilation, count, operator, "dilation")
@@ -182,6 +190,7 @@ def transposed_convolution(
             f"{operator}: Given transposed=1, groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
             f"{weight.shape[0]} channels, a multiple of groups, and {count} spatial dimensions"
         )
+    _know_channels(x, weight, groups)
     steps, pads, extra, dilations = (
         for_each_axis(v, count, operator, name)
         for v, name in ((stride, "stride"), (padding, "padding"), (output_padding, "output_padding"), (dilation, "dilation"))

@@ -65,7 +65,7 @@ def correlated(x: Node, weight: Node, steps: Ints, dilations: Ints, groups: int)
 def _channelwise(x: Node, weight: Node, steps: Ints, dilations: Ints) -> Node:
     """Each channel on its own: [b, c, *n] and [c * m, 1, *k] -> [b, c * m, *l]."""
     count, (batch, channels), sizes = weight.rank - 2, x.shape[:2], [int(k) for k in weight.shape[2:]]
-    times = int(weight.shape[0]) // channels
+    times = weight.shape[0] // channels
     lengths = [p.window_count(n, k, s, d) for n, k, s, d in zip(x.shape[2:], sizes, steps, dilations, strict=True)]
     shape = (batch, channels, times, *lengths)
     filters = p.reshape(weight, shape=(1, channels, times, *sizes))
@@ -136,7 +136,7 @@ def _channelwise_gradient(view: Node, g: Node, count: int) -> Node:
     """Of each image first, then of all: [b, c, *l, *k] and [b, c * m, *l] -> [c * m, 1, *k]."""
     batch, channels = view.shape[:2]
     lengths, sizes = view.shape[2 : 2 + count], view.shape[2 + count :]
-    times = int(g.shape[1]) // channels
+    times = g.shape[1] // channels
     shape = (batch, channels, times, *sizes, *lengths)
     order = (0, 1, *range(2 + count, 2 + 2 * count), *range(2, 2 + count))
     left = p.expand(with_axis(p.permute(view, axes=order), 2), shape=shape)

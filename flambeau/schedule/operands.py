@@ -168,34 +168,37 @@ def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
     return p.copy(node)
 
 
+def _windows_of(factor: Node, layouts: Mapping[Node, Strides]) -> WindowOperand | None:
+    """A product's second factor as windows, unless it can be read by strides."""
+    return None if _is_readable(factor, layouts) else window_operand(factor, layouts)
+
+
 def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
-    left, right = (strided_operand(f, layouts, widens=True) for f in factors)
-    windows = None if right is not None else window_operand(factors[1], layouts)
-    assert left is not None
+    windows = _windows_of(factors[1], layouts)
     if windows is None:
-        assert right is not None
-        return batch_levels(factors[0].shape[:-2], [left.strides[:-2], right.strides[:-2]])
+        found = [strided_operand(f, layouts, widens=True) for f in factors]
+        return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
+    left = strided_operand(factors[0], layouts, widens=True)
+    assert left is not None
     # Inner batches are parts of the columns.
-    found = batch_levels(factors[0].shape[:-2], [left.strides[:-2], windows.batch])
-    if found is None or not is_constant(found.outer, 1):
+    levels = batch_levels(factors[0].shape[:-2], [left.strides[:-2], windows.batch])
+    if levels is None or not is_constant(levels.outer, 1):
         return None
-    return Batches(found.inner, 1, tuple((near, 0) for _, near in found.strides))
+    return Batches(levels.inner, 1, tuple((near, 0) for _, near in levels.strides))
 
 
 def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mapping[Node, int]) -> MatmulOperands:
     """How the template finds the factors of a legalized product."""
+    windows = _windows_of(core.sources[1], layouts)
     a, b = (strided_operand(f, layouts, widens=True) for f in core.sources)
-    batches = _batches(core.sources, layouts)
-    windows = None if b is not None else window_operand(core.sources[1], layouts)
-    assert a is not None and batches is not None, "legalize copies what is not strided"
-    found = b or windows
-    assert found is not None, "legalize copies what is neither strided nor of windows"
+    batches, second = _batches(core.sources, layouts), windows or b
+    assert a is not None and second is not None and batches is not None, "legalize copies what is neither strided nor of windows"
     rows, depth = core.sources[0].shape[-2:]
-    near = (*batches.strides[0], *_matrix_strides(a, core.sources[0].shape))
-    far = (*batches.strides[1], *((0, 0) if b is None else _matrix_strides(b, core.sources[1].shape)))
+    steps = [_matrix_strides(o, f.shape) if isinstance(o, StridedOperand) else (0, 0) for o, f in zip((a, second), core.sources, strict=True)]
+    near, far = ((*batch, *step) for batch, step in zip(batches.strides, steps, strict=True))
     return MatmulOperands(
-        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[found.leaf]), (a.leaf.dtype, found.leaf.dtype),
-        (a.offset, found.offset), (near, far), windows,
+        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[second.leaf]),
+        (a.leaf.dtype, second.leaf.dtype), (a.offset, second.offset), (near, far), windows,
     )  # fmt: skip
 
 
