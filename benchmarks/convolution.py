@@ -43,6 +43,7 @@ CASES: tuple[tuple[str, Shape, Shape, dict[str, Any]], ...] = (
     ("resnet 512 step 2", (8, 256, 14, 14), (512, 256, 3, 3), {"padding": 1, "stride": 2}),
     ("resnet 512", (8, 512, 7, 7), (512, 512, 3, 3), {"padding": 1}),
     ("resnet 512 1x1 step 2", (8, 256, 14, 14), (512, 256, 1, 1), {"stride": 2}),
+    ("convnext depthwise 7x7", (8, 96, 56, 56), (96, 1, 7, 7), {"padding": 3, "groups": 96}),
     ("mobilenet depthwise", (8, 96, 56, 56), (96, 1, 3, 3), {"padding": 1, "groups": 96}),
 )
 

@@ -20,8 +20,8 @@ from flambeau.ops.view import cut, with_axis
 Ints = Sequence[int]
 # A step takes a product for each residue of the places; for more than these, what each element adds is made first and then added.
 MOST_RESIDUES = 16
-# Up to so many elements of a filter of one channel become terms of a sum; of more the sum is a loop.
-MOST_TERMS = 32
+# Elements of a filter of one channel become terms of a sum, as far as they are not more than this; over other axes the sum is a loop.
+MOST_TERMS = 64
 
 
 def windows(x: Node, first: int, sizes: Ints, steps: Ints, dilations: Ints) -> Node:
@@ -67,23 +67,24 @@ def _channelwise(x: Node, weight: Node, steps: Ints, dilations: Ints) -> Node:
     count, (batch, channels), sizes = weight.rank - 2, x.shape[:2], [int(k) for k in weight.shape[2:]]
     times = weight.shape[0] // channels
     lengths = [p.window_count(n, k, s, d) for n, k, s, d in zip(x.shape[2:], sizes, steps, dilations, strict=True)]
-    shape = (batch, channels, times, *lengths)
-    filters = p.reshape(weight, shape=(1, channels, times, *sizes))
-    if product(sizes) > MOST_TERMS:
-        left = with_axis(windows(x, 2, sizes, steps, dilations), 2)
-        right = p.reshape(filters, shape=(1, channels, times, *(1,) * count, *sizes))
-        terms = p.mul(p.expand(left, shape=(*shape, *sizes)), p.expand(right, shape=(*shape, *sizes)))
-        out = p.reduce(terms, kind="sum", axes=tuple(range(3 + count, 3 + 2 * count)))
-        return p.reshape(out, shape=(batch, channels * times, *lengths))
+    looped = count
+    while looped and product(sizes[looped - 1 :]) <= MOST_TERMS:
+        looped -= 1
+    outer, inner = sizes[:looped], sizes[looped:]
+    view = windows(x, 2, outer, steps[:looped], dilations[:looped])
+    shape = (batch, channels, times, *lengths, *outer)
     total: Node | None = None
-    for place in pairs(*map(range, sizes)):
-        seen, factor = x, filters
-        for i, k in enumerate(place):
+    for place in pairs(*map(range, inner)):
+        seen, factor = view, p.reshape(weight, shape=(1, channels, times, *sizes))
+        for i, k in enumerate(place, looped):
             seen = cut(seen, 2 + i, k * dilations[i], lengths[i], steps[i])
             factor = cut(factor, 3 + i, k, 1)
+        factor = p.reshape(factor, shape=(1, channels, times, *(1,) * count, *outer))
         term = p.mul(p.expand(with_axis(seen, 2), shape=shape), p.expand(factor, shape=shape))
         total = term if total is None else p.add(total, term)
     assert total is not None
+    if looped:
+        total = p.reduce(total, kind="sum", axes=tuple(range(3 + count, 3 + count + looped)))
     return p.reshape(total, shape=(batch, channels * times, *lengths))
 
 

@@ -8,8 +8,6 @@ from flambeau.core.symbolic import Dim, Expression, atoms_of, axis, is_constant,
 from flambeau.schedule.views import coefficient_of
 
 Axes = list[tuple[str, Dim]]
-# Lanes along a shorter axis are worth less than a scalar loop.
-LEAST_LANES = 8
 
 
 def order_axes(axes: Axes, accesses: Sequence[Dim]) -> Axes:
@@ -26,18 +24,11 @@ def order_axes(axes: Axes, accesses: Sequence[Dim]) -> Axes:
 
 
 def _contiguous_accesses(name: str, size: Dim, accesses: Sequence[Dim]) -> int:
-    """How many accesses are contiguous along an axis; none where it is known to leave most lanes empty."""
     count = 0
-    if _is_short(size):
-        return 0
     for index in dict.fromkeys(accesses):
         factor = coefficient_of(index, axis(name, size))
         count += factor is not None and is_constant(factor, 1)
     return count
-
-
-def _is_short(size: Dim) -> bool:
-    return isinstance(size, int) and size < LEAST_LANES
 
 
 def _by_stride(axes: Axes, accesses: Sequence[Dim]) -> Axes:
@@ -112,5 +103,4 @@ def _walks_as_one(index: Dim, axes: Axes, a: str, b_names: list[str], b_size: Di
 
 def prefer_rows(inner: str, outer: str, sizes: dict[str, Dim], accesses: Sequence[Dim]) -> bool:
     """Whether lanes along the inner axis meet more contiguous accesses than lanes along the outer one."""
-    along, across = (_contiguous_accesses(name, sizes[name], accesses) for name in (inner, outer))
-    return along > across or (along == across and not _is_short(sizes[inner]))
+    return _contiguous_accesses(inner, sizes[inner], accesses) >= _contiguous_accesses(outer, sizes[outer], accesses)
