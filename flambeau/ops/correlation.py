@@ -161,8 +161,10 @@ def image_gradient(
         [_Residue.of(r, *numbers) for r in range(numbers[0])]
         for numbers in zip(steps, dilations, sizes, before, lengths, g.shape[2:], strict=True)
     ]
-    turned = _exchanged(weight, groups)
-    parts = {at: _part(g, turned, [axes[i][r] for i, r in enumerate(at)], groups) for at in pairs(*(range(s) for s in steps))}
+    # Padded once, as far as any residue needs: what lies in memory serves all.
+    low, high = ([max(getattr(r, side) for r in own if r.taps) for own in axes] for side in ("before", "after"))
+    around, turned = padded(g, 2, low, high), _exchanged(weight, groups)
+    parts = {at: _part(around, low, turned, [axes[i][r] for i, r in enumerate(at)], groups) for at in pairs(*map(range, steps))}
     out = _interleaved(parts, steps, ())
     for i, (step, pad, n) in enumerate(zip(steps, before, lengths, strict=True)):
         out = cut(out, 2 + i, pad % step, n) if step > 1 else out
@@ -200,14 +202,14 @@ def _exchanged(weight: Node, groups: int) -> Node:
     return p.reshape(out, shape=(groups * channels, outputs // groups, *sizes))
 
 
-def _part(g: Node, weight: Node, axes: Sequence[_Residue], groups: int) -> Node:
-    """The gradient at the places of one residue on each axis; zeros where no element of the filters comes to lie."""
+def _part(g: Node, low: Sequence[Dim], weight: Node, axes: Sequence[_Residue], groups: int) -> Node:
+    """The gradient, of which g has ``low`` elements of padding, at the places of one residue on each axis; zeros where no element of the filters comes to lie."""
     if not all(a.taps for a in axes):
         return p.constant(0, (g.shape[0], weight.shape[0], *(a.places for a in axes)), g.dtype)
     for i, a in enumerate(axes):
         weight = cut(weight, 2 + i, a.first, a.taps, -a.step)
-    x = padded(g, 2, [a.before for a in axes], [a.after for a in axes])
-    return correlated(x, weight, (1,) * len(axes), [a.dilation for a in axes], groups)
+        g = cut(g, 2 + i, low[i] - a.before, a.places + a.dilation * (a.taps - 1))
+    return correlated(g, weight, (1,) * len(axes), [a.dilation for a in axes], groups)
 
 
 def _interleaved(parts: dict[tuple[int, ...], Node], steps: Ints, at: tuple[int, ...]) -> Node:
