@@ -133,7 +133,7 @@ def _kernel_slots(built: BuiltKernel, first: int) -> tuple[list[tuple[int, int, 
 
 # -- matrix products ------------------------------------------------------------------------------------
 _matmuls: dict[Any, MatmulKernel] = {}
-_epilogues: dict[tuple[Kernel, dtype, bool], EpilogueCode] = {}
+_epilogues: dict[tuple[Kernel, dtype, bool, bool], EpilogueCode] = {}
 
 
 def _layout(strides: tuple[Dim, Dim, Dim, Dim]) -> str:
@@ -142,7 +142,8 @@ def _layout(strides: tuple[Dim, Dim, Dim, Dim]) -> str:
 
 def _matmul_kernel(operands: MatmulOperands) -> MatmulKernel:
     left, right = map(_layout, operands.strides)
-    one_row = is_constant(operands.rows, 1)
+    right = "window" if operands.windows is not None else right
+    one_row = is_constant(operands.rows, 1) and operands.windows is None
     key = (operands.dtypes, left, right, one_row)
     found = _matmuls.get(key)
     if found is None:
@@ -151,11 +152,11 @@ def _matmul_kernel(operands: MatmulOperands) -> MatmulKernel:
     return found
 
 
-def _epilogue(kernel: Kernel, spec: MatmulSpec) -> EpilogueCode:
-    key = (kernel, spec.compute, config.checked)
+def _epilogue(kernel: Kernel, spec: MatmulSpec, aligned: bool) -> EpilogueCode:
+    key = (kernel, spec.compute, config.checked, aligned)
     found = _epilogues.get(key)
     if found is None:
-        found = _epilogues[key] = emit_epilogue(kernel, spec.compute, spec.lanes, spec.features, config.checked)
+        found = _epilogues[key] = emit_epilogue(kernel, spec.compute, spec.lanes, spec.features, config.checked, aligned)
     return found
 
 
@@ -163,17 +164,18 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     operands, built = call.operands, call.built
     assert operands is not None and built is not None
     kernel, store = _matmul_kernel(operands), plain_store(built)
+    counts = operands.outer, operands.inner, operands.rows, operands.columns, operands.depth
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int, int]:
-        batch, m, n, k = (evaluate(d, sizes) for d in (operands.batch, operands.rows, operands.columns, operands.depth))
-        return batch, m, n, k
+        outer, inner, m, n, k = (evaluate(d, sizes) for d in counts)
+        return (outer * inner, m, n, k) if operands.windows is None else (outer, m, inner * n, k)
 
     def launch(sizes: Sizes) -> Launch:
         batch, m, n, k = dimensions(sizes)
         strides = [*operands.strides[0], *operands.strides[1], *((0, 0, 0) if store is None else store.strides)]
-        counts = evaluate(operands.outer, sizes), evaluate(operands.inner, sizes), m, n, k
-        values: list[int | None] = [None, None, None, *counts, *(evaluate(s, sizes) for s in strides)]
-        values += [0] if store else [None, None, 0, *_kernel_arguments(built, schedule, sizes)]
+        values: list[int | None] = [None, None, None, *(evaluate(d, sizes) for d in (*counts, *strides))]
+        values += [0 if store else None, *_window_arguments(operands, sizes)]
+        values += [] if store else [None, 0, *_kernel_arguments(built, schedule, sizes)]
         plan = kernel.plan(batch, m, n, k, config.threads)
         return Launch(plan.grain, plan.chunks, batch * m * n * k // 50, values)
 
@@ -186,10 +188,22 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     if store is not None:
         buffers.append((slot("c"), store.buffer, store.offset, kernel.spec.compute.itemsize))
         return emitted
-    epilogue, error = _epilogue(built.kernel, kernel.spec), len(MATMUL_SLOTS)
+    aligned = operands.windows is None or is_constant(operands.inner, 1)
+    epilogue, error = _epilogue(built.kernel, kernel.spec, aligned), len(kernel.spec.slots)
     more, scalars = _kernel_slots(built, error + FIRST_SLOT)
     function = slot("epilogue"), KernelText(epilogue.text, epilogue.name)
     return replace(emitted, buffers=buffers + more, scalar_slots=scalars, error_slots=[error], functions=[function])
+
+
+def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
+    """The slots of the digits of windows. A size of 0 divides nothing: there is no position to take apart."""
+    if operands.windows is None:
+        return []
+    out: list[int] = []
+    for digits in (operands.windows.rows.filled(), operands.windows.columns.filled()):
+        out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
+        out += [evaluate(stride, sizes) for stride in digits.strides]
+    return out
 
 
 # -- other templates ------------------------------------------------------------------------------------

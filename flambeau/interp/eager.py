@@ -241,12 +241,12 @@ def _trace_or_error(*args: Any) -> Traced | Exception:
 
 
 def _values(traced: Traced, shapes: Sequence[Ints], sizes: Sequence[int]) -> dict[str, int] | None:
-    """The value of each symbol of a trace; None when sizes that it takes for equal are not."""
+    """The value of each symbol of a trace; None when they cannot have them."""
     values = traced.function.sizes(shapes)
     if values is None:
         return None
     for name, size in zip(traced.size_symbols, sizes, strict=True):
-        if isinstance(name, str) and values.setdefault(name, size) != size:
+        if (values.setdefault(name, size) if isinstance(name, str) else name) != size:
             return None
     return values
 

@@ -42,11 +42,11 @@ class GraphFunction:
         return self._holds is None or self._holds(sizes)
 
     def sizes(self, shapes: Sequence[Ints]) -> dict[str, int] | None:
-        """The value of each size symbol when the tensors have these shapes; None when sizes that must be equal are not."""
+        """The value of each size symbol when the tensors have these shapes; None when they cannot have them."""
         found: dict[str, int] = {}
         for node, shape in zip(self.graph.inputs, shapes, strict=False):
             for dim, size in zip(node.shape, shape, strict=True):
-                if isinstance(dim, Expression) and found.setdefault(str(dim), size) != size:
+                if (found.setdefault(str(dim), size) if isinstance(dim, Expression) else dim) != size:
                     return None
         return found
 

@@ -156,11 +156,12 @@ def _dim(name: int | str) -> Dim:
 
 
 def _merge(names: dict[Any, list[Any]], scope: SizeScope) -> bool:
-    """Give one name to symbols that were compared and found equal; returns whether there were any.
+    """Give one name to symbols that were compared and found equal, and its number to one that must have it; returns whether there were any.
 
-    Sizes that share a symbol are required to be equal wherever the function is used, see ``GraphFunction.sizes``.
+    Sizes that share a symbol are required to be equal wherever the function is used, see ``GraphFunction.sizes``, and so are numbers.
     """
     kept: dict[str, str] = {}
+    numbers: dict[str, int] = {}
 
     def root(name: str) -> str:
         while name in kept:
@@ -171,14 +172,16 @@ def _merge(names: dict[Any, list[Any]], scope: SizeScope) -> bool:
         if relation != "eq" or not truth or len(value.terms) != 2:
             continue
         (m, c), (n, d) = value.terms
-        if len(m) == len(n) == 1 and c + d == 0 and m[0].kind == n[0].kind == "symbol" and abs(c) == 1:
+        if len(m) == 1 and not n and m[0].kind == "symbol" and c == 1:
+            numbers[m[0].name] = -d
+        elif len(m) == len(n) == 1 and c + d == 0 and m[0].kind == n[0].kind == "symbol" and abs(c) == 1:
             keep, drop = sorted((root(m[0].name), root(n[0].name)))
             if keep != drop:
                 kept[drop] = keep
-    if kept:
+    if kept or numbers:
         for axes in names.values():
-            axes[:] = [root(a) if isinstance(a, str) else a for a in axes]
-    return bool(kept)
+            axes[:] = [numbers.get(a, root(a)) if isinstance(a, str) else a for a in axes]
+    return bool(kept or numbers)
 
 
 def flatten(value: Any, outputs: list[Node]) -> Any:

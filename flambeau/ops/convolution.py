@@ -1,20 +1,17 @@
-"""Convolutions as one product of matrices over sliding windows, and the windows themselves.
-
-A window is a view (``prims.window``), so that the product's operand is gathered from the padded input where it is packed.
-"""
+"""Convolutions, their transposes, and windows as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau import prims as p
 from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.correlation import correlated, filter_gradient, folded, image_gradient, padded, windows
 from flambeau.ops.declare import Sizes, Value, op
-from flambeau.ops.matmul import multiply
-from flambeau.ops.rearrange import constant_padded
-from flambeau.ops.view import as_sizes, cut
+from flambeau.ops.view import as_sizes, cut, with_axis
 
 Ints = int | tuple[int, ...]
 
@@ -26,30 +23,6 @@ def for_each_axis(value: int | Sequence[int], count: int, operator: str, name: s
     if len(given) != count:
         raise RuntimeError(f"{operator}: expected {name} to be a single integer value or a list of {count} values, but got {value}")
     return given
-
-
-def windows(x: Node, first: int, sizes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> Node:
-    """Windows over the axes from ``first`` on: [..., *lengths] -> [..., *counts, *sizes]."""
-    for i, (size, step, dilation) in enumerate(zip(sizes, steps, dilations, strict=True)):
-        if size == 1:  # one element is no window: a slice with a step
-            count = p.window_count(x.shape[first + i], 1, step, 1)
-            x = cut(x, first + i, 0, count, step)
-            x = p.reshape(x, shape=(*x.shape, 1))
-        else:
-            x = p.window(x, axis=first + i, size=size, step=step, dilation=dilation)
-    return x
-
-
-def folded(x: Node, first: int, lengths: Sequence[Dim], sizes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> Node:
-    """The transpose of ``windows``: windows added where they overlap, on axes of the given lengths."""
-    for i in reversed(range(len(sizes))):
-        x = p.fold_windows(x, first + i, lengths[i], sizes[i], steps[i], dilations[i])
-    return x
-
-
-def padded(x: Node, first: int, before: Sequence[Dim], after: Sequence[Dim], value: float = 0) -> Node:
-    """x with ``value`` around the axes from ``first`` on."""
-    return constant_padded(x, {first + i: (a, b) for i, (a, b) in enumerate(zip(before, after, strict=True))}, value)
 
 
 def _with_bias(out: Node, bias: Node | None, axis: int) -> Node:
@@ -101,6 +74,13 @@ def _check_convolution(operator: str, x: Node, weight: Node, count: int, groups:
         )
 
 
+def _know_channels(x: Node, weight: Node, groups: int) -> None:
+    """Have a trace hold for these channels only: of sizes that it does not know it would not see that groups divide them."""
+    if groups > 1:
+        for size in (x.shape[1], *weight.shape[:2]):
+            int(size)
+
+
 def _check_lengths(operator: str, lengths: Sequence[Dim], sizes: Sequence[int], dilations: Sequence[int]) -> None:
     spans = [d * (k - 1) + 1 for k, d in zip(sizes, dilations, strict=True)]
     if any(n < s for n, s in zip(lengths, spans, strict=True)):
@@ -108,36 +88,6 @@ def _check_lengths(operator: str, lengths: Sequence[Dim], sizes: Sequence[int], 
             f"{operator}: Calculated padded input size per channel: ({' x '.join(map(str, lengths))}). "
             f"Kernel size: ({' x '.join(map(str, spans))}). Kernel size can't be greater than actual input size"
         )
-
-
-def _channelwise(view: Node, weight: Node, count: int) -> Node:
-    """Each input channel on its own: [b, c, *l, *k] and [c * m, 1, *k] -> [b, c * m, *l], as a sum of products."""
-    batch, channels = view.shape[:2]
-    lengths, sizes = view.shape[2 : 2 + count], view.shape[2 + count :]
-    times = weight.shape[0] // channels
-    shape = (batch, channels, times, *lengths, *sizes)
-    left = p.expand(p.reshape(view, shape=(batch, channels, 1, *lengths, *sizes)), shape=shape)
-    right = p.expand(p.reshape(weight, shape=(1, channels, times, *(1,) * count, *sizes)), shape=shape)
-    out = p.reduce(p.mul(left, right), kind="sum", axes=tuple(range(3 + count, 3 + 2 * count)))
-    return p.reshape(out, shape=(batch, channels * times, *lengths))
-
-
-def _grouped(view: Node, weight: Node, count: int, groups: int) -> Node:
-    """[b, g * c, *l, *k] and [g * o, c, *k] -> [b, g * o, *l] as one product: rows are o, columns b * l, for each group."""
-    batch, lengths = view.shape[0], view.shape[2 : 2 + count]
-    channels, sizes = weight.shape[1], weight.shape[2:]
-    lead, outputs = ((groups,), weight.shape[0] // groups) if groups > 1 else ((), weight.shape[0])
-    g = len(lead)
-    split = p.reshape(view, shape=(batch, *lead, channels, *lengths, *sizes))
-    spatial = range(2 + g, 2 + g + count)
-    kernel = range(2 + g + count, 2 + g + 2 * count)
-    columns = p.permute(split, axes=(*range(1, 1 + g), 1 + g, *kernel, 0, *spatial))
-    inner = channels * product(sizes)
-    columns = p.reshape(columns, shape=(*lead, inner, batch * product(lengths)))
-    out = multiply(p.reshape(weight, shape=(*lead, outputs, inner)), columns)
-    out = p.reshape(out, shape=(*lead, outputs, batch, *lengths))
-    out = p.permute(out, axes=(g + 1, *range(g + 1), *range(g + 2, g + 2 + count)))
-    return p.reshape(out, shape=(batch, weight.shape[0], *lengths))
 
 
 def convolution(
@@ -150,6 +100,7 @@ def convolution(
         out = convolution(operator, batch, weight, bias, count, stride, padding, dilation, groups)
         return p.reshape(out, shape=out.shape[1:])
     _check_convolution(operator, x, weight, count, groups)
+    _know_channels(x, weight, groups)
     sizes = [int(k) for k in weight.shape[2:]]
     steps = for_each_axis(stride, count, operator, "stride")
     dilations = for_each_axis(dilation, count, operator, "dilation")
@@ -158,9 +109,7 @@ def convolution(
     before, after = _paddings(operator, padding, sizes, steps, dilations)
     x = padded(x, 2, before, after)
     _check_lengths(operator, x.shape[2:], sizes, dilations)
-    view = windows(x, 2, sizes, steps, dilations)
-    alone = groups > 1 and weight.shape[1] == 1
-    return _with_bias(_channelwise(view, weight, count) if alone else _grouped(view, weight, count, groups), bias, 1)
+    return _with_bias(correlated(x, weight, steps, dilations, groups), bias, 1)
 
 
 def _convolution_samples(count: int) -> Callable[[SampleMaker], Calls]:
@@ -205,21 +154,28 @@ def conv3d(
     return convolution("conv3d", x, weight, bias, 3, stride, padding, dilation, groups)
 
 
+def _convolution_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
+    x, weight, bias, stride, padding, dilation, groups = arguments
+    (g,), images, count = g, x, weight.rank - 2
+    if x.rank == count + 1:
+        g, images = with_axis(g, 0), with_axis(x, 0)
+    sizes = [int(k) for k in weight.shape[2:]]
+    steps, dilations = for_each_axis(stride, count, "conv", "stride"), for_each_axis(dilation, count, "conv", "dilation")
+    before, after = _paddings("conv", padding, sizes, steps, dilations)
+    by_x = image_gradient(g, weight, before, images.shape[2:], steps, dilations, groups)
+    by_weight = filter_gradient(padded(images, 2, before, after), g, sizes, steps, dilations, groups)
+    return p.reshape(by_x, shape=x.shape), by_weight, _bias_gradient(g, bias)
+
+
+def _bias_gradient(g: Node, bias: Node | None) -> Node | None:
+    return None if bias is None else p.reduce(g, kind="sum", axes=(0, *range(2, g.rank)))
+
+
+for _operator in (conv1d, conv2d, conv3d):
+    _operator.derivative = _convolution_derivative
+
+
 # -- its transpose ----------------------------------------------------------------------------------------
-def _spread_products(x: Node, weight: Node, count: int, groups: int) -> Node:
-    """[b, g * c, *l] and [g * c, o, *k] -> [b, g * o, *l, *k]: what each input element adds to its window."""
-    batch, lengths = x.shape[0], x.shape[2:]
-    channels, outputs, sizes = x.shape[1] // groups, weight.shape[1], weight.shape[2:]
-    order = (1, 2, 0, *range(3, 3 + count))
-    right = p.permute(p.reshape(x, shape=(batch, groups, channels, *lengths)), axes=order)
-    right = p.reshape(right, shape=(groups, channels, batch * product(lengths)))
-    left = p.transpose(p.reshape(weight, shape=(groups, channels, outputs * product(sizes))))
-    out = p.reshape(multiply(left, right), shape=(groups, outputs, *sizes, batch, *lengths))
-    kernel, spatial = range(2, 2 + count), range(3 + count, 3 + 2 * count)
-    out = p.permute(out, axes=(2 + count, 0, 1, *spatial, *kernel))
-    return p.reshape(out, shape=(batch, groups * outputs, *lengths, *sizes))
-
-
 def transposed_convolution(
     operator: str, x: Node, weight: Node, bias: Node | None, count: int,
     stride: Ints, padding: Ints, output_padding: Ints, groups: int, dilation: Ints,
@@ -234,6 +190,7 @@ def transposed_convolution(
             f"{operator}: Given transposed=1, groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
             f"{weight.shape[0]} channels, a multiple of groups, and {count} spatial dimensions"
         )
+    _know_channels(x, weight, groups)
     steps, pads, extra, dilations = (
         for_each_axis(v, count, operator, name)
         for v, name in ((stride, "stride"), (padding, "padding"), (output_padding, "output_padding"), (dilation, "dilation"))
@@ -243,12 +200,11 @@ def transposed_convolution(
             f"{operator}: output padding must be smaller than either stride or dilation, but got {extra}, {steps} and {dilations}"
         )
     sizes = [int(k) for k in weight.shape[2:]]
-    parts = _spread_products(x, weight, count, groups)
-    whole = [(n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(x.shape[2:], steps, dilations, sizes, extra, strict=True)]
-    out = folded(parts, 2, whole, sizes, steps, dilations)
-    for i, amount in enumerate(pads):
-        out = cut(out, 2 + i, amount, whole[i] - 2 * amount) if amount else out
-    return _with_bias(out, bias, 1)
+    lengths = [
+        (n - 1) * s + d * (k - 1) + 1 + e - 2 * a
+        for n, s, d, k, e, a in zip(x.shape[2:], steps, dilations, sizes, extra, pads, strict=True)
+    ]
+    return _with_bias(image_gradient(x, weight, pads, lengths, steps, dilations, groups), bias, 1)
 
 
 def _transposed_samples(count: int) -> Callable[[SampleMaker], Calls]:
@@ -288,6 +244,25 @@ def conv_transpose3d(
 ) -> Node:  # fmt: skip
     """As ``conv_transpose1d`` with three spatial dimensions."""
     return transposed_convolution("conv_transpose3d", x, weight, bias, 3, stride, padding, output_padding, groups, dilation)
+
+
+def _transposed_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
+    x, weight, bias, stride, padding, _, groups, dilation = arguments
+    (g,), images, count = g, x, weight.rank - 2
+    if x.rank == count + 1:
+        g, images = with_axis(g, 0), with_axis(x, 0)
+    sizes = [int(k) for k in weight.shape[2:]]
+    steps, dilations, pads = (for_each_axis(v, count, "conv_transpose", "stride") for v in (stride, dilation, padding))
+    # What the output lacks of whole windows at either end is padding, what it has beyond them took no part.
+    ends = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(images.shape[2:], steps, dilations, sizes, strict=True)]
+    around = padded(g, 2, pads, [end - a - n for end, a, n in zip(ends, pads, g.shape[2:], strict=True)])
+    by_x = correlated(around, weight, steps, dilations, groups)
+    by_weight = filter_gradient(around, images, sizes, steps, dilations, groups)
+    return p.reshape(by_x, shape=x.shape), by_weight, _bias_gradient(g, bias)
+
+
+for _operator in (conv_transpose1d, conv_transpose2d, conv_transpose3d):
+    _operator.derivative = _transposed_derivative
 
 
 # -- windows as columns -----------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim, ceil_divide
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.convolution import Ints, for_each_axis, padded, windows
+from flambeau.ops.convolution import Ints, for_each_axis
+from flambeau.ops.correlation import padded, windows
 from flambeau.ops.declare import Value, op
 from flambeau.ops.indexing import axis_first, axis_restored, size_number
 from flambeau.ops.view import cut

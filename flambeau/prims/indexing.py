@@ -149,11 +149,29 @@ def _summed_shifts(g: Node, axis: int, n: Dim, size: int, step: int, dilation: i
     return s.constant(0, (*g.shape[:axis], n, *g.shape[axis + 1 : -1]), g.dtype) if total is None else total
 
 
+def _side_by_side(g: Node, axis: int, n: Dim, size: int, step: int) -> Node:
+    """Windows with what lies between them, one after another."""
+    rank = len(g.shape)
+    value = 0.0 if g.dtype.is_floating_point else 0
+
+    def longer(x: Node, along: int, amount: Dim) -> Node:
+        none = (0,) * len(x.shape)
+        return s.pad(x, low=none, high=tuple(amount if i == along else 0 for i in range(len(x.shape))), interior=none, value=value)
+
+    g = longer(g, rank - 1, step - size) if size < step else g
+    g = s.permute(g, axes=(*range(axis + 1), rank - 1, *range(axis + 1, rank - 1)))
+    total = g.shape[axis] * step
+    g = s.reshape(g, shape=(*g.shape[:axis], total, *g.shape[axis + 2 :]))
+    return longer(g, axis, n - total) if n >= total else s.slice_(g, **s.select_index(axis, 0, n, 1, g.shape))
+
+
 def fold_windows(g: Node, axis: int, n: Dim, size: Dim, step: int, dilation: int) -> Node:
     """Add windows (as ``window`` makes them) back into an axis of ``n`` elements: the transpose of ``window``.
 
-    A short window is a sum of shifted arrays, which fuses; a long one is scattered.
+    Windows that do not meet are laid side by side. A short window is a sum of shifted arrays, which fuses; a long one is scattered.
     """
+    if isinstance(size, int) and size <= step and dilation == 1:
+        return _side_by_side(g, axis, n, size, step)
     if isinstance(size, int) and size <= MOST_SHIFTS:
         return p.in_compute_type(lambda wide: _summed_shifts(wide, axis, n, size, step, dilation), g)
     rank = len(g.shape)

@@ -133,11 +133,11 @@ class KernelBuilder:
 
     def _matmul_axes(self) -> tuple[Axes, Axes, dict[str, Dim], str]:
         """Exactly the product's own, whatever the axes of the group were; the last runs along contiguous elements of its result."""
-        core, inner = self.group.core, self.group.inner_batches
+        core, batches = self.group.core, (self.group.inner_batches, self.group.column_batches)
         assert core is not None
-        replaced = core_axes(core, self.group.members[core], dict(self.group.axes), inner)
+        replaced = core_axes(core, self.group.members[core], dict(self.group.axes), *batches)
         assert replaced is not None, "checked when the product joined"
-        axes = product_axes(core, inner)
+        axes = product_axes(core, *batches)
         if self.group.transposed:
             axes = [*axes[:2], axes[3], axes[2]]
         return axes, [], replaced, axes[-1][0]

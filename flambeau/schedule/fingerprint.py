@@ -51,7 +51,8 @@ def fingerprint(group: Group, targets: Sequence[tuple[Node, int, object]], reade
         ))  # fmt: skip
     axes = tuple((_dim(size, positions), name in group.inner) for name, size in group.axes)
     stored = tuple((local[node], written[buffer], strides) for node, buffer, strides in targets)
-    core = None if group.core is None else (local.get(group.core, -1), _dim(group.inner_batches, positions), group.transposed)
+    batches = _dims((group.inner_batches, group.column_batches), positions)
+    core = None if group.core is None else (local.get(group.core, -1), batches, group.transposed)
     key = (group.kind, axes, tuple(parts), stored, core)
     return Fingerprint(key, tuple(sources))
 

@@ -46,6 +46,7 @@ class Group:
     sources_at: dict[Node, Coordinates] = field(default_factory=dict)  # reduction -> coordinates of its operand
     core: Node | None = None
     inner_batches: Dim = 1  # a product's batches are numbered (outer, inner); how many inner ones each outer one has
+    column_batches: Dim = 1  # so many inner batches are parts of the product's columns (`operands.MatmulOperands.windows`)
     transposed: bool = False  # the product is computed as (B' A')', whose elements are contiguous along a column
     downstream: int = 0  # bit set of the groups that (transitively) read this one
     readers: set[int] = field(default_factory=set)
@@ -431,21 +432,27 @@ def _axis_names(at: Coordinates) -> set[str]:
     return names
 
 
-def product_axes(node: Node, inner_batches: Dim) -> list[tuple[str, Dim]]:
-    """A product's own axes: outer and inner batch, row, column."""
-    outer, rest = divide_out(product(node.shape[:-2]), inner_batches)
-    assert is_constant(rest, 0)
-    return [("o", outer), ("i", inner_batches), ("m", node.shape[-2]), ("n", node.shape[-1])]
+def product_axes(node: Node, inner_batches: Dim, column_batches: Dim = 1) -> list[tuple[str, Dim]]:
+    """A product's own axes: outer and inner batch, row, column. ``column_batches`` inner batches are parts of the columns."""
+    own, _ = divide_out(inner_batches, column_batches)
+    outer, rest = divide_out(product(node.shape[:-2]), own)
+    columns, more = divide_out(node.shape[-1], column_batches)
+    assert is_constant(rest, 0) and is_constant(more, 0)
+    return [("o", outer), ("i", inner_batches), ("m", node.shape[-2]), ("n", columns)]
 
 
-def core_axes(node: Node, at: Coordinates, sizes: dict[str, Dim], inner_batches: Dim) -> dict[str, Dim] | None:
+def core_axes(
+    node: Node, at: Coordinates, sizes: dict[str, Dim], inner_batches: Dim, column_batches: Dim = 1
+) -> dict[str, Dim] | None:
     """The group's axes in terms of `product_axes`, when each of the latter is a mix of some of the former."""
     batch = linear_index(at[:-2], contiguous_strides(node.shape[:-2]))
-    outer, inner, row, column = (
-        0 if is_constant(size, 1) else axis(name, size) for name, size in product_axes(node, inner_batches)
-    )
+    axes = product_axes(node, inner_batches, column_batches)
+    outer, inner, row, column = (0 if is_constant(size, 1) else axis(name, size) for name, size in axes)
+    batches = outer * inner_batches + inner
+    if not is_constant(column_batches, 1):
+        batches, column = outer, inner * axes[-1][1] + column
     replaced: dict[str, Dim] = {}
-    for index, whole in zip((batch, *at[-2:]), (outer * inner_batches + inner, row, column), strict=True):
+    for index, whole in zip((batch, *at[-2:]), (batches, row, column), strict=True):
         digits = split_axis(index, sizes, whole)
         if digits is None or not digits.keys().isdisjoint(replaced):
             return None

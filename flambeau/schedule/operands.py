@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index, product, substitute
+from flambeau.core.symbolic import Dim, axis, contiguous_strides, floor_divide, is_constant, linear_index, product, substitute
 from flambeau.ir.graph import INPUT
 from flambeau.ir.kernel import LOAD, RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
 from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.specs import Strides
 from flambeau.schedule.views import coefficient_of, reads_of, widened
+from flambeau.schedule.windows import WindowOperand, over_copied_images, window_operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ def batch_levels(sizes: Sequence[Dim], operands: Sequence[Strides]) -> Batches |
 class MatmulOperands:
     """Sizes and strides (outer batch, inner batch, row, column) of one batched product, offsets and strides in elements.
 
-    ``buffers`` are numbers of program buffers. The stride of an axis of one element is 1.
+    ``buffers`` are numbers of program buffers. The stride of an axis of one element is 1. Where the second factor is of
+    ``windows``, its own strides but the outer one are those digits', and the inner batches are parts of its columns.
     """
 
     outer: Dim
@@ -107,6 +109,11 @@ class MatmulOperands:
     dtypes: tuple[dtype, dtype]
     offsets: tuple[Dim, Dim]
     strides: tuple[tuple[Dim, Dim, Dim, Dim], tuple[Dim, Dim, Dim, Dim]]
+    windows: WindowOperand | None = None
+
+    def with_batched_columns(self, batches: Dim) -> MatmulOperands:
+        """The columns of windows as those of so many inner batches."""
+        return replace(self, inner=batches, columns=floor_divide(self.columns, batches))
 
     @property
     def batch(self) -> Dim:
@@ -124,6 +131,9 @@ class MatmulOperands:
 def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
     """A product's factors, copied as far as the template cannot read them."""
     ready = tuple(f if _is_readable(f, layouts) else _copied(f, layouts) for f in factors)
+    windows = None if ready[1] is factors[1] else over_copied_images(factors[1], layouts)
+    if windows is not None and _batches((ready[0], windows), layouts) is not None:
+        return ready[0], windows
     for copied in ((), (1,), (0,)):
         chosen = tuple(p.copy(f) if i in copied else f for i, f in enumerate(ready))
         if _batches(chosen, layouts) is not None:
@@ -157,22 +167,45 @@ def _copied(node: Node, layouts: Mapping[Node, Strides]) -> Node:
     return p.copy(node)
 
 
+def _windows_of(factor: Node, layouts: Mapping[Node, Strides]) -> WindowOperand | None:
+    """A product's second factor as windows, unless it can be read by strides."""
+    return None if _is_readable(factor, layouts) else window_operand(factor, layouts)
+
+
 def _batches(factors: Sequence[Node], layouts: Mapping[Node, Strides]) -> Batches | None:
-    found = [strided_operand(f, layouts, widens=True) for f in factors]
-    return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
+    windows = _windows_of(factors[1], layouts)
+    if windows is None:
+        found = [strided_operand(f, layouts, widens=True) for f in factors]
+        return batch_levels(factors[0].shape[:-2], [o.strides[:-2] for o in found if o is not None])
+    left = strided_operand(factors[0], layouts, widens=True)
+    assert left is not None
+    # Inner batches are parts of the columns.
+    levels = batch_levels(factors[0].shape[:-2], [left.strides[:-2], windows.batch])
+    if levels is None or not is_constant(levels.outer, 1):
+        return None
+    return Batches(levels.inner, 1, tuple((near, 0) for _, near in levels.strides))
 
 
 def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mapping[Node, int]) -> MatmulOperands:
     """How the template finds the factors of a legalized product."""
+    windows = _windows_of(core.sources[1], layouts)
     a, b = (strided_operand(f, layouts, widens=True) for f in core.sources)
-    batches = _batches(core.sources, layouts)
-    assert a is not None and b is not None and batches is not None, "legalize copies what is not strided"
+    batches, second = _batches(core.sources, layouts), windows or b
+    assert a is not None and second is not None and batches is not None, "legalize copies what is neither strided nor of windows"
     rows, depth = core.sources[0].shape[-2:]
-    near, far = ((*b, *_matrix_strides(o, f.shape)) for b, o, f in zip(batches.strides, (a, b), core.sources, strict=True))
+    steps = [_matrix_strides(o, f.shape) if isinstance(o, StridedOperand) else (0, 0) for o, f in zip((a, second), core.sources, strict=True)]
+    near, far = ((*batch, *step) for batch, step in zip(batches.strides, steps, strict=True))
     return MatmulOperands(
-        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[b.leaf]), (a.leaf.dtype, b.leaf.dtype),
-        (a.offset, b.offset), (near, far),
+        batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[second.leaf]),
+        (a.leaf.dtype, second.leaf.dtype), (a.offset, second.offset), (near, far), windows,
     )  # fmt: skip
+
+
+def runs_along_columns(kernel: Kernel) -> bool:
+    """Whether all that an epilogue stores is contiguous along the columns of the product."""
+    column = axis(kernel.outer[-1].name, kernel.outer[-1].size)
+    steps = [coefficient_of(s.index, column) for s in kernel.stores]
+    return all(step is not None and is_constant(step, 1) for step in steps)
 
 
 def runs_along_rows(kernel: Kernel) -> bool:

@@ -20,9 +20,10 @@ from flambeau.schedule.build import BuiltKernel, KernelBuilder, Target
 from flambeau.schedule.grouping import Group, Grouping, Use, group_nodes
 from flambeau.schedule.legalize import legalize
 from flambeau.schedule.lowering import Source
-from flambeau.schedule.operands import MatmulOperands, matmul_operands, runs_along_rows
+from flambeau.schedule.operands import MatmulOperands, matmul_operands, runs_along_columns, runs_along_rows
 from flambeau.schedule.recompute import recompute
 from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
+from flambeau.schedule.views import leading_digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +261,25 @@ class _Scheduler:
         group.inner_batches = operands.inner
         builder = KernelBuilder(group, targets, self._reader, self._buffer_types(), self.scalar_types)
         built = builder.build()
+        if operands.windows is not None:
+            return self._windows(group, builder, built, operands)
         if not runs_along_rows(built.kernel):
             return built, operands
         group.transposed = True
         return builder.build(), operands.transposed()
+
+    def _windows(
+        self, group: Group, builder: KernelBuilder, built: BuiltKernel, operands: MatmulOperands
+    ) -> tuple[BuiltKernel, MatmulOperands]:
+        """A product with windows: where the first digit of the columns makes their stores part, it numbers inner batches."""
+        assert group.core is not None
+        if runs_along_columns(built.kernel):
+            return built, operands
+        first = leading_digit(group.members[group.core][-1], dict(group.axes), group.core.shape[-1])
+        if first is None:
+            return built, operands
+        group.inner_batches = group.column_batches = first
+        return builder.build(), operands.with_batched_columns(first)
 
     def _strides(self) -> dict[Node, Strides]:
         return {node: source.strides for node, source in self.sources.items() if source.buffer >= 0}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from flambeau.core import dtypes
 from flambeau.core.symbolic import (
     Dim,
+    Expression,
     atoms_of,
+    axis,
     contiguous_strides,
     delinearize,
     divide_out,
@@ -73,7 +76,27 @@ def _reshape(node: Node, at: Coordinates) -> list[Read]:
     if tuple(n for n in source if not is_constant(n, 1)) == tuple(n for n in node.shape if not is_constant(n, 1)):
         kept = iter(i for i, n in zip(at, node.shape, strict=True) if not is_constant(n, 1))
         return [Read(0, tuple(0 if is_constant(n, 1) else next(kept) for n in source))]
-    return [Read(0, delinearize(linear_index(at, contiguous_strides(node.shape)), source))]
+    out: list[Dim] = []
+    for (first, then), (i, j) in blocks(node.shape, source):
+        own = node.shape[first:then]
+        out += delinearize(linear_index(at[first:then], contiguous_strides(own)), source[i:j])
+    return [Read(0, tuple(out))]
+
+
+@cache
+def blocks(shape: Coordinates, other: Coordinates) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """Ranges of axes of two shapes with equal numbers of elements, as short as possible: a reshape moves nothing from one to another."""
+    ends = [(len(shape), len(other))]
+    volume: Dim = 1
+    if not any(is_constant(n, 0) for n in (*shape, *other)):
+        for i in range(len(shape) - 1, 0, -1):
+            volume = volume * shape[i]
+            for j in range(ends[-1][1] - 1, 0, -1):
+                if is_constant(product(other[j:]) - volume, 0):
+                    ends.append((i, j))
+                    break
+    ends.append((0, 0))
+    return tuple(((a, b), (i, j)) for (a, i), (b, j) in zip(reversed(ends), list(reversed(ends))[1:], strict=False))
 
 
 def _permute(node: Node, at: Coordinates) -> list[Read]:
@@ -200,13 +223,14 @@ def split_axis(index: Dim, sizes: Mapping[str, Dim], whole: Dim) -> dict[str, Di
     """
     if isinstance(index, int):
         return {} if index == 0 else None
-    digits: list[tuple[str, Dim]] = []
+    steps: dict[str, Dim] = {}
     for monomial, coefficient in index.terms:
         axes = [a for a in monomial if a.kind == "axis"]
         if len(axes) != 1 or axes[0].name not in sizes:
             return None
         (found,) = axes
-        digits.append((found.name, product([coefficient, *(symbol_of(a) for a in monomial if a is not found)])))
+        steps[found.name] = steps.get(found.name, 0) + product([coefficient, *(symbol_of(a) for a in monomial if a is not found)])
+    digits = list(steps.items())
     out: dict[str, Dim] = {}
     running: Dim = 1
     while digits:
@@ -218,3 +242,15 @@ def split_axis(index: Dim, sizes: Mapping[str, Dim], whole: Dim) -> dict[str, Di
         out[name] = modulo(part, sizes[name]) if digits else part
         running = running * sizes[name]
     return out
+
+
+def leading_digit(index: Dim, sizes: Mapping[str, Dim], size: Dim) -> Dim | None:
+    """The size of the axis that moves ``index`` (below ``size``) by its largest steps; None when it is no mix of several axes."""
+    for name, count in sizes.items():
+        step, rest = divide_out(size, count)
+        place = axis(name, count)
+        if is_constant(rest, 0) and isinstance(place, Expression) and not is_constant(step, 1):
+            found = coefficient_of(index, place)
+            if found is not None and is_constant(found - step, 0):
+                return count
+    return None

@@ -12,10 +12,11 @@ from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_block import emit_block, emit_entry
 from flambeau.templates.matmul_pack import Operand, emit_pack_a, emit_pack_b
 from flambeau.templates.matmul_plan import MatmulPlan, plan_blocks, tile_shape
-from flambeau.templates.matmul_tile import SLOTS, emit_store, emit_tile
+from flambeau.templates.matmul_tile import SLOTS, WINDOW_SLOTS, emit_store, emit_tile
 from flambeau.templates.matmul_vector import emit_vector_product, plan_vector_product
+from flambeau.templates.matmul_window import emit_offsets, emit_pack_windows
 
-__all__ = ["SLOTS", "MatmulKernel", "MatmulPlan", "MatmulSpec", "matmul_kernel", "vector_kernel"]
+__all__ = ["SLOTS", "WINDOW_SLOTS", "MatmulKernel", "MatmulPlan", "MatmulSpec", "matmul_kernel", "vector_kernel"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,9 @@ class MatmulSpec:
     """What one kernel for ``C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]`` is generated for.
 
     ``a_dtype`` and ``b_dtype`` are float64 together, or any of float32, float16 and bfloat16, which accumulate in float32.
-    ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's.
+    ``a_layout`` and ``b_layout`` say which stride is 1: ``"row"`` the column's, ``"col"`` the row's. With ``b_layout`` ``"window"`` the
+    positions of B's rows and columns are numbers whose digits have a stride each, given in `WINDOW_SLOTS`; A must be the same in all
+    inner batches, whose columns follow on one another in B's.
     ``vector_bits`` and ``features`` (LLVM's names) describe the machine.
     """
 
@@ -42,8 +45,8 @@ class MatmulSpec:
                 f"matmul: got {self.a_dtype} times {self.b_dtype}; the kernels take float64 with float64, or any of float32, "
                 "float16 and bfloat16. Convert the operands first."
             )
-        if not {self.a_layout, self.b_layout} <= {"row", "col"}:
-            raise ValueError(f"matmul: layouts are 'row' or 'col', got {self.a_layout!r} and {self.b_layout!r}.")
+        if self.a_layout not in ("row", "col") or self.b_layout not in ("row", "col", "window"):
+            raise ValueError(f"matmul: layouts are 'row' or 'col' (B's also 'window'), got {self.a_layout!r} and {self.b_layout!r}.")
 
     @property
     def compute(self) -> dtype:
@@ -59,6 +62,11 @@ class MatmulSpec:
         return "fma" in self.features
 
     @property
+    def slots(self) -> tuple[str, ...]:
+        """The slots of the kernel; those of an epilogue follow."""
+        return SLOTS + WINDOW_SLOTS if self.b_layout == "window" else SLOTS
+
+    @property
     def attributes(self) -> str:
         return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
 
@@ -67,7 +75,7 @@ class MatmulSpec:
 class MatmulKernel:
     """The text of one exported function ``name`` and how to launch it for given sizes.
 
-    Slots are `SLOTS`. There are ``outer * inner`` batches, with a stride for either level (0 for a broadcast one); strides are in
+    Slots are `SLOTS`, and for windows `WINDOW_SLOTS`. There are ``outer * inner`` batches, with a stride for either level (0 for a broadcast one); strides are in
     elements. C is of the compute type and its column stride is 1. With the address of an epilogue (`codegen.cpu.epilogue`) in
     its slot C is not touched: the epilogue gets every finished part of the result, and its own slots, which follow the others.
     For each size, `plan` gives the number of chunks, the value of the ``grain`` slot and the bytes of scratch a thread needs.
@@ -79,7 +87,10 @@ class MatmulKernel:
     planner: Callable[[int, int, int, int, int], MatmulPlan]
 
     def plan(self, batch: int, m: int, n: int, k: int, threads: int = 1) -> MatmulPlan:
-        """How ``batch`` products of (m, k) with (k, n) are cut for so many threads; an element's bits are the same for every cut."""
+        """How ``batch`` products of (m, k) with (k, n) are cut for so many threads; an element's bits are the same for every cut.
+
+        Of windows the inner batches count as columns.
+        """
         return self.planner(threads, batch, m, n, k)
 
 
@@ -99,9 +110,13 @@ def matmul_kernel(spec: MatmulSpec) -> MatmulKernel:
         emit_tile(e, shape, kind, height, spec.a_layout == "row", spec.fused)
     emit_store(e, shape.lanes, kind)
     emit_pack_a(e, a, shape, kind)
-    emit_pack_b(e, b, shape, kind)
+    if b.windowed:
+        emit_offsets(e)
+        emit_pack_windows(e, b, shape, kind)
+    else:
+        emit_pack_b(e, b, shape, kind)
     emit_block(e, a, b, shape, kind)
-    emit_entry(e, spec.name)
+    emit_entry(e, spec.name, b)
     return MatmulKernel(spec.name, e.module(spec.attributes), spec, partial(plan_blocks, shape, a, b))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
 from flambeau.templates.matmul_plan import GRAIN_BITS, panel_bytes, tile_bytes
@@ -9,6 +11,7 @@ from flambeau.templates.matmul_tile import (
     LINE_BYTES,
     SLOTS,
     STORE,
+    WINDOW_SLOTS,
     TileShape,
     call_function,
     close_function,
@@ -21,6 +24,7 @@ from flambeau.templates.matmul_tile import (
     tile_name,
     when,
 )
+from flambeau.templates.matmul_window import fill_offsets
 
 __all__ = ["emit_block", "emit_entry"]
 
@@ -31,11 +35,13 @@ LINES_AHEAD = 16
 _NULL = Value("null", "ptr")
 
 
-def emit_entry(e: Emitter, name: str) -> None:
+def emit_entry(e: Emitter, name: str, b: Operand) -> None:
     """The exported function: chunk number ``chunk`` computes its share of the blocks of C, columns of blocks fastest."""
     e.begin(f"define void @{name}(ptr %slots, i64 %chunk, ptr %scratch) #0")
     slots, chunk, scratch = Value("%slots", "ptr"), Value("%chunk", "i64"), Value("%scratch", "ptr")
     size = load_slots(e, slots, ("grain", "outer", "inner", "m", "n"))
+    if b.windowed:  # the inner batches are columns
+        size |= {"n": e.mul(size["inner"], size["n"]), "inner": number(1)}
     field = number((1 << GRAIN_BITS) - 1)
     rows = e.binary("and", size["grain"], field)
     columns = e.binary("and", e.binary("lshr", size["grain"], number(GRAIN_BITS)), field)
@@ -77,6 +83,10 @@ class _Block:
         self.a_start = self._start("a", storage_kind(a.element), e.mul(self.row, self.size["a_row"]))
         self.b_start = self._start("b", storage_kind(b.element), e.mul(self.column, self.size["b_column"]))
         self.c_start = self._start("c", kind, e.add(e.mul(self.row, self.size["c_row"]), self.column))
+        if b.windowed:
+            self.row_table = self.scratch
+            self.column_table = e.offset(self.scratch, shape.depth, "i64")
+            self.scratch = e.offset(self.scratch, e.add(number(shape.depth * 8 + 63), e.mul(self.columns, number(8))), "i8")
         self.tile = self.scratch
         self.panel = e.offset(self.scratch, tile_bytes(shape), "i8")
         self.slivers = e.offset(self.panel, panel_bytes(shape), "i8")
@@ -87,7 +97,8 @@ class _Block:
         self.packs_a, self.packs_b = self._packs_a(), self._packs_b()
         self.fused = e.compare("ne", self.size["epilogue"], _NULL)
         self.finish = e.select(self.fused, self.size["epilogue"], Value("@" + STORE, "ptr"))
-        self.finish_slots = e.select(self.fused, e.offset(self.slots, len(SLOTS), "i64"), self.slots)
+        own = len(SLOTS) + (len(WINDOW_SLOTS) if b.windowed else 0)
+        self.finish_slots = e.select(self.fused, e.offset(self.slots, own, "i64"), self.slots)
 
     def _start(self, name: str, kind: str, place: Value) -> Value:
         """The address of the block's part of an operand in its batch."""
@@ -96,6 +107,8 @@ class _Block:
         return e.offset(size[name], e.add(batch, place), kind)
 
     def emit(self) -> None:
+        if self.b.windowed:
+            fill_offsets(self.e, self.slots, "column", self.column_table, self.column, self.columns)
         # Without any K the loop runs once, over nothing, and finishes zeros.
         stop = self.e.intrinsic("smax", self.size["k"], number(1))
         repeat(self.e, number(0), stop, self.shape.depth, self._depth_block, "depth")
@@ -106,10 +119,17 @@ class _Block:
         last = e.compare("sge", e.add(first, number(shape.depth)), size["k"])
         b_source = e.offset(self.b_start, e.mul(first, size["b_row"]), storage_kind(self.b.element))
 
+        if self.b.windowed:
+            fill_offsets(e, self.slots, "row", self.row_table, first, depth)
+
         def pack_sliver(start: Value) -> None:
             source = e.offset(b_source, e.mul(start, size["b_column"]), storage_kind(self.b.element))
             target = e.offset(self.slivers, e.mul(start, number(shape.depth)), self.kind)
             width = minimum(e, number(shape.columns), e.sub(self.columns, start))
+            if self.b.windowed:
+                table = e.offset(self.column_table, start, "i64")
+                call_function(e, "@pack_windows", self.b_start, self.row_table, table, depth, width, target)
+                return
             call_function(e, "@pack_b", source, size["b_row"], size["b_column"], depth, width, target)
 
         # The tiles read whole vectors, so a sliver at the edge is packed in any case.
@@ -224,20 +244,50 @@ class _Block:
         e, shape, size = self.e, self.shape, self.size
         row, start = place
         width = minimum(e, number(shape.columns), e.sub(self.columns, start))
-        finished = [rows, width, self.outer, self.inner, e.add(self.row, row), e.add(self.column, start), self.finish_slots]
-        when(
-            e, e.binary("and", last, self.fused),
-            lambda: call_function(e, self.finish.text, _NULL, number(0), *finished),
-        )  # fmt: skip
+        inner, column, apart = self._batch_at(start, width)
+
+        def finish(source: Value, pitch: Value, inner: Value, column: Value, width: Value) -> None:
+            call_function(
+                e, self.finish.text, source, pitch, rows, width, self.outer, inner, e.add(self.row, row), column, self.finish_slots
+            )
+
+        when(e, e.binary("and", last, self.fused), lambda: finish(_NULL, number(0), inner, column, width))
         sums = e.offset(self.sums, e.add(e.mul(row, self.sums_row), start), self.kind)
         added = e.select(e.compare("eq", first, number(0)), _NULL, sums)
-        in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), start), self.kind)
+        c_batch = e.mul(e.sub(inner, self.inner), size["c_inner"])
+        along = e.add(c_batch, e.sub(column, self.column)) if self.b.windowed else start
+        in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), along), self.kind)
         plain = e.binary("or", self.fused, e.compare("ne", width, number(shape.columns)))
+        plain = plain if apart is None else e.binary("or", plain, apart)
         finishes = e.binary("and", last, plain)
         out = e.select(finishes, self.tile, e.select(last, in_c, sums))
         out_row = e.select(finishes, number(shape.columns), e.select(last, size["c_row"], self.sums_row))
         call_function(e, tile.text, *operands, added, self.sums_row, out, out_row, rows, *far)
-        when(e, finishes, lambda: call_function(e, self.finish.text, self.tile, number(shape.columns), *finished))
+        if apart is None:
+            when(e, finishes, lambda: finish(self.tile, number(shape.columns), inner, column, width))
+        else:
+            when(e, finishes, lambda: self._finish_batches(finish, inner, column, width))
+
+    def _batch_at(self, start: Value, width: Value) -> tuple[Value, Value, Value | None]:
+        """The inner batch and the column within it of the block's column ``start``; of windows also whether a tile spans batches."""
+        e, column = self.e, self.e.add(self.column, start)
+        if not self.b.windowed:
+            return self.inner, column, None
+        inner, within = divided(e, column, self.size["n"])
+        return inner, within, e.compare("sgt", e.add(within, width), self.size["n"])
+
+    def _finish_batches(self, finish: Callable[[Value, Value, Value, Value, Value], None], inner: Value, column: Value, width: Value) -> None:
+        """A finished tile whose columns belong to several batches: each gets its own."""
+        e = self.e
+
+        def one(_: Value, carried: list[Value]) -> list[Value]:
+            at, inner, column = carried
+            own = minimum(e, e.sub(width, at), e.sub(self.size["n"], column))
+            finish(e.offset(self.tile, at, self.kind), number(self.shape.columns), inner, column, own)
+            return [e.add(at, own), e.add(inner, number(1)), number(0)]
+
+        count = e.add(e.binary("udiv", e.sub(e.add(column, width), number(1)), self.size["n"]), number(1))
+        e.loop(number(0), count, 1, [number(0), inner, column], one, "batch")
 
 
 def choose(e: Emitter, condition: Value, yes: tuple[Value, Value, Value], no: tuple[Value, Value, Value]) -> tuple[Value, Value, Value]:

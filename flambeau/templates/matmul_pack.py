@@ -30,7 +30,7 @@ def storage_kind(element: dtype) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """How one operand lies in memory: element type and the layout, ``row`` or ``col``."""
+    """How one operand lies in memory: element type and the layout, ``row``, ``col`` or (B only) ``window``."""
 
     element: dtype
     layout: str
@@ -38,6 +38,10 @@ class Operand:
     @property
     def must_pack(self) -> bool:
         return self.element is not self.element.compute
+
+    @property
+    def windowed(self) -> bool:
+        return self.layout == "window"
 
 
 class _Packer:

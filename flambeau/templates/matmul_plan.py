@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flambeau.templates.matmul_pack import Operand
 from flambeau.templates.matmul_tile import TileShape
 
-__all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "tile_bytes", "tile_shape"]
+__all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "table_bytes", "tile_bytes", "tile_shape"]
 
 # The grain slot holds three numbers of this many bits: rows of a block, columns of a block, blocks of a chunk.
 GRAIN_BITS = 20
@@ -50,6 +50,11 @@ def panel_bytes(shape: TileShape) -> int:
     return _round_up(max(by_rows, shape.depth * shape.panel) * shape.itemsize, 64)
 
 
+def table_bytes(shape: TileShape, columns: int) -> int:
+    """Bytes of the offsets of windows: of one block's rows and of so many columns, read by whole vectors."""
+    return _round_up((shape.depth + columns) * 8, 64)
+
+
 def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: int, m: int, n: int, k: int) -> MatmulPlan:
     """How C is cut: blocks of rows and columns, several of them a chunk when they are small."""
     if batch == 0 or m == 0 or n == 0:
@@ -62,7 +67,8 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: i
     # Transposing may write up to a vector of lines past the end of the slivers.
     slivers = (columns * shape.depth + shape.lanes * shape.columns) * shape.itemsize
     sums = rows * (columns * shape.itemsize + 64) if k > shape.depth else 0
-    size = tile_bytes(shape) + panel_bytes(shape) + slivers + sums
+    tables = table_bytes(shape, columns) if b.windowed else 0
+    size = tables + tile_bytes(shape) + panel_bytes(shape) + slivers + sums
     return MatmulPlan(-(-blocks // count), grain, _round_up(size, 64))
 
 
@@ -70,7 +76,7 @@ def _block(shape: TileShape, a: Operand, b: Operand, few: int, batch: int, m: in
     """Rows and columns of the block of C that is computed in one go; ``few`` chunks may cost what they like."""
     a_pitch = k if a.layout == "row" else m
     a_cost = PACKED_COST if a.must_pack or a_pitch * shape.itemsize > FAR_BYTES else PLAIN_COST
-    b_cost = PACKED_COST if b.must_pack or b.layout == "col" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
+    b_cost = PACKED_COST if b.must_pack or b.layout != "row" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
     wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
     down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
     while batch * down * across < wanted:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.epilogue import PARAMETERS as EPILOGUE_PARAMETERS
 
-__all__ = ["SLOTS", "TileShape", "emit_store", "emit_tile", "lane_mask", "load_slots", "tile_name"]
+__all__ = ["SLOTS", "WINDOW_SLOTS", "TileShape", "emit_store", "emit_tile", "lane_mask", "load_slots", "load_window_slots", "tile_name"]
 
 SLOTS = (
     "error", "grain", "a", "b", "c", "outer", "inner", "m", "n", "k", "a_outer", "a_inner", "a_row", "a_column",
     "b_outer", "b_inner", "b_row", "b_column", "c_outer", "c_inner", "c_row", "epilogue",
 )  # fmt: skip
+# What follows where B is read from windows: the sizes of its rows' and columns' digits after the first, and the strides of all.
+WINDOW_SLOTS = tuple(f"{axis}_{name}" for axis in ("row", "column") for name in ("s1", "s2", "s3", "t0", "t1", "t2", "t3"))
 POINTERS = ("a", "b", "c", "epilogue")
 STORE = "store"
 
@@ -70,6 +72,12 @@ def call_function(e: Emitter, function: str, *operands: Value) -> None:
 def load_slots(e: Emitter, slots: Value, names: Iterable[str] = SLOTS[2:]) -> dict[str, Value]:
     """What the launch says, by the names in `SLOTS`."""
     return {n: e.load(e.offset(slots, SLOTS.index(n), "i64"), "ptr" if n in POINTERS else "i64", align=8) for n in names}
+
+
+def load_window_slots(e: Emitter, slots: Value, which: str) -> list[Value]:
+    """The `WINDOW_SLOTS` of B's rows (``which`` is "row") or columns."""
+    places = [len(SLOTS) + i for i, name in enumerate(WINDOW_SLOTS) if name.startswith(which + "_")]
+    return [e.load(e.offset(slots, place, "i64"), "i64", align=8) for place in places]
 
 
 def lane_mask(e: Emitter, count: Value, width: int) -> Value:

@@ -228,13 +228,13 @@ class Emitter:
 
     # -- memory -------------------------------------------------------------------------------------------
     def offset(self, pointer: Value, index: Value | int, kind: str) -> Value:
-        """``pointer + index`` elements of ``kind``."""
+        """``pointer + index`` elements of ``kind``; an address for each lane of ``index``."""
         index = self.const(index, "i64") if isinstance(index, int) else index
         if index.text == "0":
             return pointer
         out = self.fresh("p")
         self.emit(f"{out} = getelementptr {kind}, {pointer}, {index}")
-        return Value(out, "ptr")
+        return Value(out, "ptr", index.width)
 
     def load(self, pointer: Value, kind: str, width: int = 1, align: int = 1) -> Value:
         out = self.fresh()
@@ -247,12 +247,21 @@ class Emitter:
         if nontemporal and "!0 = !{i32 1}" not in self.globals:
             self.globals.append("!0 = !{i32 1}")
 
-    def masked_load(self, pointer: Value, kind: str, mask: Value, align: int = 1) -> Value:
-        """Lanes with a false mask are not read and give zero."""
+    def masked_load(self, pointer: Value, kind: str, mask: Value, align: int = 1, otherwise: Value | None = None) -> Value:
+        """Lanes with a false mask are not read and give those of ``otherwise``, or zero."""
         out = Value(self.fresh(), kind, mask.width)
+        rest = "zeroinitializer" if otherwise is None else otherwise.text
         name = f"llvm.masked.load.{mangled(kind, mask.width)}.p0"
         self.declare(f"declare {out.type} @{name}(ptr, i32, <{mask.width} x i1>, {out.type})")
-        self.emit(f"{out.text} = call {out.type} @{name}({pointer}, i32 {align}, {mask}, {out.type} zeroinitializer)")
+        self.emit(f"{out.text} = call {out.type} @{name}({pointer}, i32 {align}, {mask}, {out.type} {rest})")
+        return out
+
+    def gather(self, pointers: Value, kind: str, mask: Value) -> Value:
+        """What each lane's pointer leads to; lanes with a false mask are not read and give zero."""
+        out = Value(self.fresh(), kind, pointers.width)
+        name = f"llvm.masked.gather.{mangled(kind, pointers.width)}.{mangled('ptr', pointers.width)}"
+        self.declare(f"declare {out.type} @{name}({pointers.type}, i32, {mask.type}, {out.type})")
+        self.emit(f"{out.text} = call {out.type} @{name}({pointers}, i32 1, {mask}, {out.type} zeroinitializer)")
         return out
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:

@@ -19,7 +19,7 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.kernel import LOAD, RESULT, Kernel, axes_in, loaded_nodes
 
 # ``tile`` holds the elements [outer, inner, row:row + rows, column:column + columns] of the result in its compute type, with rows
-# ``pitch`` elements apart, readable up to a whole vector; ``column`` is a multiple of the lanes. A null ``tile`` announces the
+# ``pitch`` elements apart, readable up to a whole vector. A null ``tile`` announces the
 # call: memory is asked for beforehand.
 PARAMETERS = "ptr tile, i64 pitch, i64 rows, i64 columns, i64 outer, i64 inner, i64 row, i64 column, ptr slots"
 _PLACEHOLDER = "@e_"
@@ -36,10 +36,12 @@ class EpilogueCode:
     name: str
 
 
-def emit_epilogue(kernel: Kernel, compute: dtype, lanes: int, features: frozenset[str], checked: bool = False) -> EpilogueCode:
+def emit_epilogue(
+    kernel: Kernel, compute: dtype, lanes: int, features: frozenset[str], checked: bool = False, aligned: bool = True
+) -> EpilogueCode:
     """Do the stores of a kernel whose outer axes are (outer batch, inner batch, row, column) on parts of a result of type ``compute``.
 
-    The ``lanes`` run along the column. With ``checked`` each buffer's element count follows the other slots. Equal kernels give
+    The ``lanes`` run along the column; ``aligned`` promises that it is a multiple of them in lane 0. With ``checked`` each buffer's element count follows the other slots. Equal kernels give
     equal text in every process. Raises ValueError when the kernel has other axes.
     """
     if len(kernel.outer) != 4 or kernel.inner or kernel.vector != kernel.outer[-1].name:
@@ -49,7 +51,7 @@ def emit_epilogue(kernel: Kernel, compute: dtype, lanes: int, features: frozense
     e = Emitter(features)
     parameters = [Value("%" + text, kind) for kind, text in (p.split(" ") for p in PARAMETERS.split(", "))]
     e.begin(f"define void {_PLACEHOLDER}({', '.join(map(str, parameters))}) #0")
-    _Epilogue(e, kernel, compute, lanes, parameters, checked).emit()
+    _Epilogue(e, kernel, compute, lanes, parameters, checked, aligned).emit()
     e.emit("ret void")
     e.end()
     text = e.module(function_attributes(features))
@@ -58,7 +60,9 @@ def emit_epilogue(kernel: Kernel, compute: dtype, lanes: int, features: frozense
 
 
 class _Epilogue:
-    def __init__(self, e: Emitter, kernel: Kernel, compute: dtype, lanes: int, parameters: list[Value], checked: bool) -> None:
+    def __init__(
+        self, e: Emitter, kernel: Kernel, compute: dtype, lanes: int, parameters: list[Value], checked: bool, aligned: bool
+    ) -> None:
         self.e, self.kernel, self.compute = e, kernel, compute
         self.tile, self.pitch, rows, columns, outer, inner, self.row, self.column, slots = parameters
         self.names = [a.name for a in kernel.outer]
@@ -68,7 +72,7 @@ class _Epilogue:
         free = dependencies(kernel, self.order)
         self.x = ExpressionEmitter(
             self.nest, kernel, free, lanes, lambda slot: e.load(e.offset(slots, slot, "i64"), "i64", align=8),
-            IndexForms(kernel, self.order, free), checked, aligned=True,
+            IndexForms(kernel, self.order, free), checked, aligned,
         )  # fmt: skip
         self.row_end, self.column_end = e.add(self.row, rows), e.add(self.column, columns)
 

@@ -90,13 +90,7 @@ class Memory:
         return self.to_register(value, element)
 
     def gather(self, pointers: Value, kind: str, mask: Value | None) -> Value:
-        e, width = self.e, pointers.width
-        mask = mask if mask is not None else e.const(True, "i1", width)
-        out = Value(e.fresh(), kind, width)
-        name = f"llvm.masked.gather.{mangled(kind, width)}.{mangled('ptr', width)}"
-        e.declare(f"declare {out.type} @{name}({pointers.type}, i32, {mask.type}, {out.type})")
-        e.emit(f"{out.text} = call {out.type} @{name}({pointers}, i32 1, {mask}, {out.type} zeroinitializer)")
-        return out
+        return self.e.gather(pointers, kind, mask if mask is not None else self.e.const(True, "i1", pointers.width))
 
     # -- writes -----------------------------------------------------------------------------------------------
     def store_one(self, buffer: int, index: Dim, element: dtype, value: Value) -> None:
