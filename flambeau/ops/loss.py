@@ -11,7 +11,8 @@ from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.activation import log_softmax, logsigmoid, softplus
-from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
+from flambeau.ops.comparison import eq
+from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, default_float, op
 from flambeau.ops.norm import pairwise_distance
 from flambeau.ops.pointwise import abs, converted, log, matched, maximum, minimum, require_float, where
 from flambeau.ops.reduce import mean, reduced, restored, size_number, sum
@@ -374,6 +375,7 @@ def poisson_nll_loss(
 
     ``full`` adds Stirling's approximation of log(target!) where target > 1.
     """
+    x, target = (v if v.dtype.is_floating_point else p.cast(v, to=default_float()) for v in (x, target))
     loss = p.exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         many = target > 1
@@ -420,13 +422,14 @@ def cosine_embedding_loss(x1: Value, x2: Value, target: Value, margin: float = 0
         got = f"{list(x1.shape)} and {list(target.shape)}"
         raise RuntimeError(f"cosine_embedding_loss: needs inputs [D] and a scalar target, or inputs [N, D] and a target [N]; got {got}")
     last, tiny = (x1.rank - 1,), 1e-12
+    x1, x2 = (p.cast(x, to=dtypes.int64) if x.dtype is dtypes.bool_ else x for x in (x1, x2))
     product_sum = reduced(x1 * x2, "sum", last)
     squares = (reduced(p.mul(x, x), "sum", last) + tiny for x in (x1, x2))
     first, second = squares
     cosine = product_sum / p.sqrt(p.mul(first, second))
-    one, zero = p.number(1, target), p.number(0, cosine)
-    near = p.where(p.eq(target, one), 1 - cosine, zero)
-    far = p.where(p.eq(target, p.neg(one)), _positive_part(cosine - margin), zero)
+    zero = p.number(0, cosine)
+    near = p.where(eq(target, 1), 1 - cosine, zero)
+    far = p.where(eq(target, -1), _positive_part(cosine - margin), zero)
     return _combined("cosine_embedding_loss", p.add(near, far), reduction)
 
 
@@ -454,6 +457,8 @@ def multi_margin_loss(
 
 
 def _multi_margin(x: Node, target: Node, power: int, margin: float, weight: Node | None, reduction: str) -> Node:
+    x = p.reshape(x, shape=(1,)) if x.rank == 0 else x
+    target = p.reshape(target, shape=()) if x.rank == 1 and target.aval.numel == 1 else target
     rows, index = _classes_last(x), _class_indices("multi_margin_loss", x, target)
     last = (rows.rank - 1,)
     gap = _positive_part(margin - restored(_taken(rows, index), last, rows.shape) + rows)

@@ -222,7 +222,7 @@ def _divisor(pool: Pool, out: Node, lengths: Sequence[Dim], count_include_pad: b
         extent = _extent(pool, i, n, out.shape[2 + i], count_include_pad)
         spread = p.expand(p.reshape(extent, shape=tuple(d if a == 2 + i else 1 for a, d in enumerate(out.shape))), shape=out.shape)
         total = p.mul(total, spread)
-    return p.cast(total, to=out.dtype)
+    return p.converted(total, out.dtype)
 
 
 def _avg_pool(pool: Pool, x: Node, count_include_pad: bool, divisor_override: int | None) -> Node:
@@ -231,8 +231,13 @@ def _avg_pool(pool: Pool, x: Node, count_include_pad: bool, divisor_override: in
     view = windows(padded(x, 2, pool.pads, [0 if n < 0 else n for n in after]), 2, pool.sizes, pool.steps, pool.dilations)
     total = p.reduce(view, kind="sum", axes=tuple(range(2 + pool.count, 2 + 2 * pool.count)))
     if divisor_override is not None:
-        return p.div(total, p.number(divisor_override, total))
-    return p.div(total, _divisor(pool, total, lengths, count_include_pad))
+        return _quotient(total, p.number(divisor_override, total))
+    return _quotient(total, _divisor(pool, total, lengths, count_include_pad))
+
+
+def _quotient(total: Node, count: Node) -> Node:
+    """total / count, without its fraction for integers."""
+    return p.div(total, count) if total.dtype.is_floating_point else p.truncdiv(total, count)
 
 
 def _mean_pool(
