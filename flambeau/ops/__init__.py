@@ -245,10 +245,11 @@ from flambeau.ops.pooling import adaptive_max_pool3d as adaptive_max_pool3d
 from flambeau.ops.pooling import avg_pool1d as avg_pool1d
 from flambeau.ops.pooling import avg_pool2d as avg_pool2d
 from flambeau.ops.pooling import avg_pool3d as avg_pool3d
+from flambeau.ops.pooling import fractional_max_pool as fractional_max_pool
 from flambeau.ops.pooling import max_pool1d as max_pool1d
 from flambeau.ops.pooling import max_pool2d as max_pool2d
 from flambeau.ops.pooling import max_pool3d as max_pool3d
-from flambeau.ops.pooling import max_unpool2d as max_unpool2d
+from flambeau.ops.pooling import max_unpool as max_unpool
 from flambeau.ops.rearrange import block_diag as block_diag
 from flambeau.ops.rearrange import channel_shuffle as channel_shuffle
 from flambeau.ops.rearrange import clone as clone

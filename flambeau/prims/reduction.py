@@ -114,7 +114,8 @@ def _scan_derivative(g: Node, out: Node, x: Node, kind: str, axis: int) -> Gradi
     if kind == "prod":
         # The first zero of a row takes the products of the others; what follows it reaches no further zero.
         is_zero, one = p.eq(x, p.number(0, x)), p.number(1, x)
-        first = p.bitwise_and(is_zero, p.eq(scan(p.cast(is_zero, to=dtypes.int64), kind="sum", axis=axis), constant(1, x.shape, dtypes.int64)))
+        zeros = scan(p.cast(is_zero, to=dtypes.int64), kind="sum", axis=axis)
+        first = p.bitwise_and(is_zero, p.eq(zeros, p.number(1, zeros)))
         others = scan(p.where(first, one, x), kind="prod", axis=axis)
         later, at_zero = (flip(scan(flip(p.mul(g, v), axis), kind="sum", axis=axis), axis) for v in (out, others))
         return (p.where(first, at_zero, p.where(is_zero, p.number(0, x), p.div(later, p.where(is_zero, one, x)))),)
