@@ -235,9 +235,15 @@ from flambeau.tensor.functions_nn import cosine_similarity as cosine_similarity
 from flambeau.tensor.functions_nn import dropout as dropout
 from flambeau.tensor.functions_nn import embedding as embedding
 from flambeau.tensor.functions_nn import feature_dropout as feature_dropout
+from flambeau.tensor.functions_nn import grid_sampler as grid_sampler
+from flambeau.tensor.functions_nn import grid_sampler_2d as grid_sampler_2d
+from flambeau.tensor.functions_nn import grid_sampler_3d as grid_sampler_3d
 from flambeau.tensor.functions_nn import group_norm as group_norm
 from flambeau.tensor.functions_nn import hardshrink as hardshrink
 from flambeau.tensor.functions_nn import layer_norm as layer_norm
+from flambeau.tensor.functions_nn import native_batch_norm as native_batch_norm
+from flambeau.tensor.functions_nn import native_group_norm as native_group_norm
+from flambeau.tensor.functions_nn import native_layer_norm as native_layer_norm
 from flambeau.tensor.functions_nn import pairwise_distance as pairwise_distance
 from flambeau.tensor.functions_nn import pixel_shuffle as pixel_shuffle
 from flambeau.tensor.functions_nn import pixel_unshuffle as pixel_unshuffle

@@ -85,6 +85,7 @@ from flambeau.ops.dropout import feature_dropout as feature_dropout
 from flambeau.ops.einsum import einsum as einsum
 from flambeau.ops.embedding import embedding as embedding
 from flambeau.ops.embedding import embedding_bag as embedding_bag
+from flambeau.ops.grid_sample import grid_sample as grid_sample
 from flambeau.ops.indexing import bincount as bincount
 from flambeau.ops.indexing import bucketize as bucketize
 from flambeau.ops.indexing import compact as compact
