@@ -118,6 +118,7 @@ from flambeau.ops.loss import binary_cross_entropy as binary_cross_entropy
 from flambeau.ops.loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from flambeau.ops.loss import cosine_embedding_loss as cosine_embedding_loss
 from flambeau.ops.loss import cross_entropy as cross_entropy
+from flambeau.ops.loss import ctc_step as ctc_step
 from flambeau.ops.loss import gaussian_nll_loss as gaussian_nll_loss
 from flambeau.ops.loss import hinge_embedding_loss as hinge_embedding_loss
 from flambeau.ops.loss import huber_loss as huber_loss
@@ -126,6 +127,7 @@ from flambeau.ops.loss import l1_loss as l1_loss
 from flambeau.ops.loss import margin_ranking_loss as margin_ranking_loss
 from flambeau.ops.loss import mse_loss as mse_loss
 from flambeau.ops.loss import multi_margin_loss as multi_margin_loss
+from flambeau.ops.loss import multilabel_margin_loss as multilabel_margin_loss
 from flambeau.ops.loss import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from flambeau.ops.loss import nll_loss as nll_loss
 from flambeau.ops.loss import poisson_nll_loss as poisson_nll_loss

@@ -45,9 +45,9 @@ def group_norm(
 
 def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     """The rows of ``weight`` that ``indices`` name."""
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding: scale_grad_by_freq and sparse gradients are not supported; leave them False")
-    return ops.embedding(indices, weight, None if padding_idx < 0 else padding_idx)
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported; leave sparse False")
+    return ops.embedding(indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq)
 
 
 def celu(input: Any, alpha: float = 1.0) -> Any:
