@@ -350,6 +350,7 @@ from flambeau.tensor.functions_pointwise import greater_equal as greater_equal
 from flambeau.tensor.functions_pointwise import gt as gt
 from flambeau.tensor.functions_pointwise import heaviside as heaviside
 from flambeau.tensor.functions_pointwise import hypot as hypot
+from flambeau.tensor.functions_pointwise import i0 as i0
 from flambeau.tensor.functions_pointwise import isclose as isclose
 from flambeau.tensor.functions_pointwise import isfinite as isfinite
 from flambeau.tensor.functions_pointwise import isinf as isinf
@@ -379,12 +380,14 @@ from flambeau.tensor.functions_pointwise import maximum as maximum
 from flambeau.tensor.functions_pointwise import minimum as minimum
 from flambeau.tensor.functions_pointwise import mul as mul
 from flambeau.tensor.functions_pointwise import multiply as multiply
+from flambeau.tensor.functions_pointwise import mvlgamma as mvlgamma
 from flambeau.tensor.functions_pointwise import nan_to_num as nan_to_num
 from flambeau.tensor.functions_pointwise import ne as ne
 from flambeau.tensor.functions_pointwise import neg as neg
 from flambeau.tensor.functions_pointwise import negative as negative
 from flambeau.tensor.functions_pointwise import nextafter as nextafter
 from flambeau.tensor.functions_pointwise import not_equal as not_equal
+from flambeau.tensor.functions_pointwise import polygamma as polygamma
 from flambeau.tensor.functions_pointwise import positive as positive
 from flambeau.tensor.functions_pointwise import pow as pow
 from flambeau.tensor.functions_pointwise import rad2deg as rad2deg
