@@ -12,7 +12,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
-from flambeau.ops.pointwise import require_float, sigmoid
+from flambeau.ops.pointwise import matched, require_float, sigmoid
 from flambeau.ops.reduce import reduced, restored
 
 SELU_ALPHA = 1.6732632423543772
@@ -41,22 +41,20 @@ def relu6(x: Value) -> Node:
     return hardtanh(x, 0.0, 6.0)
 
 
-@_activation()
+@op("pointwise", promote="arithmetic", promoted=("x",), samples=s.unary)
 def hardtanh(x: Value, min_val: Value | float = -1.0, max_val: Value | float = 1.0) -> Node:
     """x kept in [min_val, max_val]; the derivative outside the open interval is 0."""
-    low, high = _same(min_val, x), _same(max_val, x)
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError("hardtanh: Bool inputs not supported for hardtanh; convert with .float()")
+    low, high = matched(min_val, x), matched(max_val, x)
     return p.where(p.le(x, low), low, p.where(p.le(high, x), high, x))
-
-
-def _same(value: Node | float, x: Node) -> Node:
-    return value if isinstance(value, Node) else p.number(value, x)
 
 
 @_activation(s.with_number(0.2))
 def leaky_relu(x: Value, negative_slope: Value | float = 0.01) -> Node:
     """x where x > 0, else negative_slope * x."""
     require_float("leaky_relu", x)
-    return p.where(p.lt(p.number(0, x), x), x, p.mul(x, _same(negative_slope, x)))
+    return p.where(p.lt(p.number(0, x), x), x, p.mul(x, matched(negative_slope, x)))
 
 
 @op("general", promote="arithmetic", samples=s.prelu)
@@ -94,7 +92,7 @@ def hardswish(x: Value) -> Node:
 @_activation(s.with_number(0.4))
 def softshrink(x: Value, lambd: Value | float = 0.5) -> Node:
     """x moved toward 0 by ``lambd``, 0 between."""
-    limit = _same(lambd, x)
+    limit = matched(lambd, x)
     low = p.where(p.lt(x, p.neg(limit)), p.add(x, limit), p.number(0, x))
     return p.where(p.lt(limit, x), p.sub(x, limit), p.where(p.isnan(x), x, low))
 
@@ -102,7 +100,7 @@ def softshrink(x: Value, lambd: Value | float = 0.5) -> Node:
 @_activation(s.with_number(0.4))
 def hardshrink(x: Value, lambd: Value | float = 0.5) -> Node:
     """0 where -lambd <= x <= lambd, else x."""
-    limit = _same(lambd, x)
+    limit = matched(lambd, x)
     return p.where(p.le(p.abs_(x), limit), p.number(0, x), x)
 
 
@@ -169,11 +167,11 @@ def mish(x: Value) -> Node:
 def softplus(x: Value, beta: Value | float = 1.0, threshold: Value | float = 20.0) -> Node:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
     require_float("softplus", x)
-    scaled = x if beta == 1.0 else p.mul(x, _same(beta, x))
-    large = p.lt(_same(threshold, x), scaled)
+    scaled = x if beta == 1.0 else p.mul(x, matched(beta, x))
+    large = p.lt(matched(threshold, x), scaled)
     # Where x is returned, exp must not overflow: its derivative would be 0 * inf.
     curve = p.log1p(p.exp(p.where(large, p.number(0, x), scaled)))
-    return p.where(large, x, curve if beta == 1.0 else p.div(curve, _same(beta, x)))
+    return p.where(large, x, curve if beta == 1.0 else p.div(curve, matched(beta, x)))
 
 
 @_activation()
@@ -188,7 +186,7 @@ def elu(x: Value, alpha: Value | float = 1.0) -> Node:
     """x where x > 0, else alpha * (exp(x) - 1)."""
     require_float("elu", x)
     curve = _exponential_below(x, x)
-    return p.where(p.lt(p.number(0, x), x), x, curve if alpha == 1.0 else p.mul(curve, _same(alpha, x)))
+    return p.where(p.lt(p.number(0, x), x), x, curve if alpha == 1.0 else p.mul(curve, matched(alpha, x)))
 
 
 def _exponential_below(x: Node, scaled: Node) -> Node:
@@ -206,7 +204,7 @@ def selu(x: Value) -> Node:
 def celu(x: Value, alpha: Value | float = 1.0) -> Node:
     """x where x > 0, else alpha * (exp(x / alpha) - 1)."""
     require_float("celu", x)
-    scale = _same(alpha, x)
+    scale = matched(alpha, x)
     return p.where(p.lt(p.number(0, x), x), x, p.mul(scale, _exponential_below(x, p.div(x, scale))))
 
 
@@ -216,10 +214,9 @@ def softsign(x: Value) -> Node:
     return x / (p.abs_(x) + 1.0)
 
 
-@_activation()
+@op("pointwise", promote="float", samples=s.unary)
 def tanhshrink(x: Value) -> Node:
     """x - tanh(x)."""
-    require_float("tanhshrink", x)
     return p.sub(x, p.tanh(x))
 
 

@@ -88,6 +88,8 @@ def _linspace_samples(m: SampleMaker) -> Calls:
 def linspace(start: Value, end: Value, steps: Size, *, dtype: dtype | None = None) -> Node:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
     kind = dtype or default_float()
+    if not kind.is_floating_point:
+        start, end = (p.converted(v, kind) for v in (start, end))
     return p.converted(_between(start, end, steps, kind if kind.is_floating_point else dtypes.float64), kind)
 
 

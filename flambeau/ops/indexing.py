@@ -126,7 +126,7 @@ def index_copy(x: Value, dim: int, index: Value, source: Value) -> Node:
     return _write_slices("index_copy", x, dim, index, source, "set")
 
 
-@op(samples=lambda m: [case(m.float(4, 3), 0, np.array([2, -4]), 1.5), case(m.float(2, 3), 1, np.array([1]), m.float())])
+@op(samples=lambda m: [case(m.float(4, 3), 0, np.array([2, -4]), 1.5), case(m.float(2, 3), 1, np.array([1, 1]), m.float())])
 def index_fill(x: Value, dim: int, index: Value, value: Value) -> Node:
     """x with the slices that ``index`` names filled with one value."""
     if value.rank:
@@ -134,9 +134,11 @@ def index_fill(x: Value, dim: int, index: Value, value: Value) -> Node:
     if not x.rank:
         return p.reshape(index_fill(at_least_vector(x), dim, index, value), shape=())
     axis, at = normalize_dim(dim, x.rank, "index_fill"), _vector(index, "index_fill")
-    shape = (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :])
-    filling = broadcast_to(p.converted(value, x.dtype), shape)
-    return _write_slices("index_fill", x, dim, wrapped(at, x.shape[axis]), filling, "set")
+    # A choice, not a scatter: an index that is named twice counts once in the gradient of the value.
+    line, hit = p.constant(False, (x.shape[axis],), dtypes.bool_), p.constant(True, at.shape, dtypes.bool_)
+    filled = p.scatter(line, hit, wrapped(at, x.shape[axis]), mode="set")
+    filled = p.expand(p.reshape(filled, shape=tuple(d if i == axis else 1 for i, d in enumerate(x.shape))), shape=x.shape)
+    return p.where(filled, broadcast_to(p.converted(value, x.dtype), x.shape), x)
 
 
 # -- one element for each index ---------------------------------------------------------------------------
@@ -172,6 +174,8 @@ def gather(x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> No
     at = positions_from(index, "gather")
     x, places = at_least_vector(x), at_least_vector(at)
     axis = normalize_dim(dim, x.rank, "gather")
+    if at.aval.numel == 0:
+        return p.constant(0, at.shape, x.dtype)
     _check_index("gather", x, axis, places)
     return p.reshape(p.take(x, *_places(places, axis)), shape=at.shape)
 
@@ -316,6 +320,8 @@ MODES = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min
 def _scattered(operator: str, x: Node, dim: int, index: Node, src: Node, mode: str) -> Node:
     base, places = at_least_vector(x), at_least_vector(positions_from(index, operator))
     axis = normalize_dim(dim, base.rank, operator)
+    if index.aval.numel == 0:
+        return x
     _check_index(operator, base, axis, places)
     src = _same_dtype(operator, x, src)
     values = broadcast_to(src, places.shape) if not src.rank else src

@@ -6,14 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.activation import log_softmax, logsigmoid, softplus
-from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
+from flambeau.ops.comparison import eq
+from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, default_float, op
 from flambeau.ops.norm import pairwise_distance
-from flambeau.ops.pointwise import abs, converted, log, matched, maximum, minimum, require_float, where
+from flambeau.ops.pointwise import abs, converted, log, logaddexp, matched, maximum, minimum, require_float, where
 from flambeau.ops.reduce import mean, reduced, restored, size_number, sum
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -374,6 +377,7 @@ def poisson_nll_loss(
 
     ``full`` adds Stirling's approximation of log(target!) where target > 1.
     """
+    x, target = (v if v.dtype.is_floating_point else p.cast(v, to=default_float()) for v in (x, target))
     loss = p.exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         many = target > 1
@@ -420,13 +424,14 @@ def cosine_embedding_loss(x1: Value, x2: Value, target: Value, margin: float = 0
         got = f"{list(x1.shape)} and {list(target.shape)}"
         raise RuntimeError(f"cosine_embedding_loss: needs inputs [D] and a scalar target, or inputs [N, D] and a target [N]; got {got}")
     last, tiny = (x1.rank - 1,), 1e-12
+    x1, x2 = (p.cast(x, to=dtypes.int64) if x.dtype is dtypes.bool_ else x for x in (x1, x2))
     product_sum = reduced(x1 * x2, "sum", last)
     squares = (reduced(p.mul(x, x), "sum", last) + tiny for x in (x1, x2))
     first, second = squares
     cosine = product_sum / p.sqrt(p.mul(first, second))
-    one, zero = p.number(1, target), p.number(0, cosine)
-    near = p.where(p.eq(target, one), 1 - cosine, zero)
-    far = p.where(p.eq(target, p.neg(one)), _positive_part(cosine - margin), zero)
+    zero = p.number(0, cosine)
+    near = p.where(eq(target, 1), 1 - cosine, zero)
+    far = p.where(eq(target, -1), _positive_part(cosine - margin), zero)
     return _combined("cosine_embedding_loss", p.add(near, far), reduction)
 
 
@@ -448,12 +453,24 @@ def multi_margin_loss(
     x: Value, target: Value, p: int = 1, margin: float = 1.0, weight: Value | None = None, reduction: str = "mean"
 ) -> Node:
     """The mean over the other classes of max(0, margin - x[target] + x) ** p, times the target's weight."""
-    if p not in (1, 2):
-        raise RuntimeError(f"multi_margin_loss: only p == 1 and p == 2 are supported, got {p}")
+    if p not in (1, 2) or (weight is not None and weight.rank != 1):
+        raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}; weight must be one-dimensional, got {weight}")
+    _check_classes("multi_margin_loss", x, reduction)
     return _multi_margin(x, target, p, margin, weight, reduction)
 
 
+def _check_classes(operator: str, x: Node, reduction: str) -> None:
+    _require_reduction(operator, reduction)
+    if x.rank > 2 or (x.rank and x.shape[-1] == 0):
+        raise RuntimeError(f"{operator}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(x.shape)}")
+
+
 def _multi_margin(x: Node, target: Node, power: int, margin: float, weight: Node | None, reduction: str) -> Node:
+    x = p.reshape(x, shape=(1,)) if x.rank == 0 else x
+    target = p.reshape(target, shape=()) if x.rank == 1 and target.aval.numel == 1 else target
+    if target.shape != x.shape[:-1]:
+        raise RuntimeError(f"multi_margin_loss: target tensor should be 1-D with size equal to the number of rows. Expected target size "
+                           f"{list(x.shape[:-1])} but got {list(target.shape)}")  # fmt: skip
     rows, index = _classes_last(x), _class_indices("multi_margin_loss", x, target)
     last = (rows.rank - 1,)
     gap = _positive_part(margin - restored(_taken(rows, index), last, rows.shape) + rows)
@@ -472,3 +489,55 @@ def multilabel_soft_margin_loss(x: Value, target: Value, weight: Value | None = 
     loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     loss = loss if weight is None else loss * weight
     return _combined("multilabel_soft_margin_loss", mean(loss, -1), reduction)
+
+
+def _set_samples(m: s.SampleMaker) -> list[Any]:
+    target = np.array([[3, 0, -1, 1], [-1, 2, 2, 2], [1, 1, 0, 3]])
+    return [((m.float(3, 4), target), {"reduction": r}) for r in ("mean", "sum", "none")] + [((m.float(4), target[0]), {})]
+
+
+@_loss(_set_samples, ("x",))
+def multilabel_margin_loss(x: Value, target: Value, reduction: str = "mean") -> Node:
+    """The sum of max(0, 1 - x[target] + x[other]) / C over the targets and the other classes; x and target [N, C] or [C].
+
+    A row's targets end at the first negative one.
+    """
+    _check_classes("multilabel_margin_loss", x, reduction)
+    if target.shape != x.shape and not (x.rank < 2 and x.aval.numel == target.aval.numel):
+        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(x.shape)}")
+    rows = x if x.rank == 2 else p.reshape(x, shape=(1, x.aval.numel))
+    places = p.reshape(converted(target, dtypes.int64), shape=rows.shape)
+    ended = p.scan(p.cast(p.lt(places, p.number(0, places)), to=dtypes.int64), kind="sum", axis=1)
+    counts = p.eq(ended, p.number(0, ended))
+    safe, line = p.where(counts, places, p.number(0, places)), p.iota(shape=rows.shape, axis=0, dtype=dtypes.int64)
+    hits = p.scatter(p.number(0, places), p.cast(counts, to=dtypes.int64), line, safe, mode="add")
+    wide = (*rows.shape, rows.shape[1])
+    of_target, of_other = (lambda v: restored(v, (2,), wide)), (lambda v: restored(v, (1,), wide))
+    gap = _positive_part(1.0 - of_target(p.take(rows, line, safe)) + of_other(rows))
+    pairs = p.bitwise_and(of_target(counts), of_other(p.eq(hits, p.number(0, hits))))
+    loss = reduced(p.where(pairs, gap, p.number(0, gap)), "sum", (1, 2))
+    loss = p.div(loss, size_number(rows.shape[1], loss))
+    return _combined("multilabel_margin_loss", p.reshape(loss, shape=()) if x.rank < 2 else loss, reduction)
+
+
+def _paths_samples(m: s.SampleMaker) -> list[Any]:
+    skips, live = np.array([[False, False, False, True, False], [False, False, False, False, False]]), np.array([[True], [False]])
+    return [((m.float(2, 5), m.float(2, 5), skips, live), {})]
+
+
+@op("general", promote="arithmetic", promoted=("paths", "emitted"), samples=_paths_samples)
+def ctc_step(paths: Value, emitted: Value, skips: Value, live: Value) -> Node:
+    """One time step of ``ctc_loss``: logarithms of the chances of all paths so far that end at each label [N, L].
+
+    A path stays at its label, comes from the one before or, where ``skips`` allows it, from the second one before; rows that
+    are not ``live`` [N, 1] stay as they are.
+    """
+    nothing = p.number(-math.inf, paths)
+    before = [_moved_right(paths, k) for k in (1, 2)]
+    total = logaddexp(logaddexp(paths, before[0]), p.where(skips, before[1], nothing))
+    return p.where(broadcast_to(live, paths.shape), p.add(total, emitted), paths)
+
+
+def _moved_right(x: Node, by: int) -> Node:
+    wide = p.pad(x, low=(0, by), high=(0, 0), interior=(0, 0), value=-math.inf)
+    return p.slice_(wide, starts=(0, 0), sizes=x.shape, steps=(1, 1))

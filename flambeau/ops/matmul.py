@@ -41,6 +41,7 @@ def _plus(operator: str, x: Node, beta: Node | int, made: Node, alpha: Node | in
     if broadcast_shapes(x.shape, made.shape, operator=operator) != made.shape:
         raise RuntimeError(f"{operator}: input of shape {list(x.shape)} does not expand to {list(made.shape)}")
     x = broadcast_to(x, made.shape)
+    beta, alpha = (p.converted(f, x.dtype) if isinstance(f, Node) else f for f in (beta, alpha))
     if not isinstance(beta, int):
         # NaN and infinity in x must not count where beta is 0.
         factor = broadcast_to(beta, x.shape)
@@ -120,19 +121,25 @@ def _addmm_samples(m: SampleMaker) -> Calls:
     return [case(m.float(3, 5), a, b), case(m.float(5), a, b, beta=0.5, alpha=-2.0), case(m.float(3, 1), a, b), case(m.float(), a, b)]
 
 
-@op(promote=PRODUCT, samples=_addmm_samples)
+@op(promote=PRODUCT, promoted=("x", "mat1", "mat2"), samples=_addmm_samples)
 def addmm(x: Value, mat1: Value, mat2: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * (mat1 @ mat2)."""
     return _plus("addmm", x, beta, mm(mat1, mat2), alpha)
 
 
-@op(promote=PRODUCT, samples=lambda m: [case(m.float(3), m.float(3, 4), m.float(4)), case(m.float(1), m.float(3, 4), m.float(4), beta=0.5)])
+@op(
+    promote=PRODUCT, promoted=("x", "mat", "vec"),
+    samples=lambda m: [case(m.float(3), m.float(3, 4), m.float(4)), case(m.float(1), m.float(3, 4), m.float(4), beta=0.5)],
+)  # fmt: skip
 def addmv(x: Value, mat: Value, vec: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * (mat @ vec)."""
     return _plus("addmv", x, beta, mv(mat, vec), alpha)
 
 
-@op(promote=PRODUCT, samples=lambda m: [case(m.float(3, 4), m.float(3), m.float(4)), case(m.float(4), m.float(3), m.float(4), alpha=0.5)])
+@op(
+    promote=PRODUCT, promoted=("x", "vec1", "vec2"),
+    samples=lambda m: [case(m.float(3, 4), m.float(3), m.float(4)), case(m.float(4), m.float(3), m.float(4), alpha=0.5)],
+)  # fmt: skip
 def addr(x: Value, vec1: Value, vec2: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * outer(vec1, vec2)."""
     return _plus("addr", x, beta, outer(vec1, vec2), alpha)
@@ -143,13 +150,13 @@ def _batch_samples(m: SampleMaker) -> Calls:
     return [case(m.float(3, 5), a, b), case(m.float(5), a, b, beta=0.5, alpha=-2.0)]
 
 
-@op(promote=PRODUCT, samples=_batch_samples)
+@op(promote=PRODUCT, promoted=("x", "batch1", "batch2"), samples=_batch_samples)
 def baddbmm(x: Value, batch1: Value, batch2: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * bmm(batch1, batch2)."""
     return _plus("baddbmm", x, beta, bmm(batch1, batch2), alpha)
 
 
-@op(promote=PRODUCT, samples=_batch_samples)
+@op(promote=PRODUCT, promoted=("x", "batch1", "batch2"), samples=_batch_samples)
 def addbmm(x: Value, batch1: Value, batch2: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * the sum over the batch of the products: one product with the batch joined to the inner size."""
     _require_batches("addbmm", batch1, batch2)
@@ -255,7 +262,7 @@ def contract(a: Node, b: Node, pairs: Sequence[tuple[int, int]], batch: Sequence
 def _tensordot_samples(m: SampleMaker) -> Calls:
     return [
         case(m.float(2, 3, 4), m.float(3, 4, 5)), case(m.float(2, 3), m.float(4, 2), ((0,), (1,))), case(m.float(2), m.float(3), 0),
-        case(m.float(2, 3, 4), m.float(4, 3), ((1, 2), (1, 0))),
+        case(m.float(2, 3, 4), m.float(4, 3), ((1, 2), (1, 0))), case(m.float(2, 1, 4), m.float(4, 3), ((1, 2), (1, 0))),
     ]  # fmt: skip
 
 
@@ -268,9 +275,20 @@ def tensordot(a: Value, b: Value, dims: int | tuple[tuple[int, ...], tuple[int, 
         dims = (tuple(range(a.rank - dims, a.rank)), tuple(range(dims)))
     left = [normalize_dim(d, a.rank, "tensordot") for d in as_dims(dims[0])]
     right = [normalize_dim(d, b.rank, "tensordot") for d in as_dims(dims[1])]
-    if len(left) != len(right) or any(not a.shape[i] == b.shape[j] for i, j in zip(left, right, strict=True)):
+    pairs = list(zip(left, right, strict=False))
+    if len(left) != len(right) or any(not (a.shape[i] == b.shape[j] or a.shape[i] == 1 or b.shape[j] == 1) for i, j in pairs):
         raise RuntimeError(f"tensordot: contracted dimensions need to match, but got {dims} of {list(a.shape)} and {list(b.shape)}")
-    return contract(a, b, list(zip(left, right, strict=True)))
+    # Against an axis of size 1 the other operand is summed first.
+    a = _summed(a, [i for i, j in pairs if b.shape[j] == 1 and not a.shape[i] == 1])
+    b = _summed(b, [j for i, j in pairs if a.shape[i] == 1 and not b.shape[j] == 1])
+    return contract(a, b, pairs)
+
+
+def _summed(x: Node, axes: Sequence[int]) -> Node:
+    if not axes:
+        return x
+    total = p.reduce(x, kind="sum", axes=tuple(sorted(axes)))
+    return p.reshape(total, shape=tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
 
 
 @op(

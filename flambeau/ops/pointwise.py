@@ -418,7 +418,7 @@ def lgamma(x: Value) -> Node:
 
 @op("pointwise", promote="float", samples=s.positive_only)
 def digamma(x: Value) -> Node:
-    """The derivative of lgamma; it has no derivative here itself."""
+    """The derivative of lgamma."""
     return p.digamma(x)
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from flambeau import prims as p
 from flambeau.core import dtypes
-from flambeau.core.symbolic import Dim, ceil_divide
+from flambeau.core.symbolic import Dim, ceil_divide, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.convolution import Ints, for_each_axis
 from flambeau.ops.correlation import padded, windows
-from flambeau.ops.declare import Value, op
-from flambeau.ops.indexing import axis_first, axis_restored, size_number
+from flambeau.ops.declare import Sizes, Value, op
+from flambeau.ops.indexing import axis_first, axis_restored, positions_from, size_number
+from flambeau.ops.reduce import take_along
 from flambeau.ops.view import cut
 
 Samples = Callable[[SampleMaker], Calls]
@@ -77,6 +78,8 @@ def _batched(operator: str, x: Node, count: int, run: Callable[[Node], Any]) -> 
     if x.rank == count + 2:
         return run(x)
     if x.rank != count + 1:
+        if operator.startswith("adaptive") and count > 1:
+            raise ValueError(f"{operator}: Input dimension should be at least {count + 1}, got shape {list(x.shape)}")
         raise RuntimeError(f"{operator}: Expected {count + 1}D or {count + 2}D input, but got shape {list(x.shape)}")
     out = run(p.reshape(x, shape=(1, *x.shape)))
     if isinstance(out, tuple):
@@ -188,20 +191,71 @@ def max_pool3d(
 
 def _unpool_samples(m: SampleMaker) -> Calls:
     places = np.stack([np.sort(m.random.permutation(16)[:4]).reshape(2, 2) for _ in range(6)]).reshape(2, 3, 2, 2)
-    return [case(m.float(2, 3, 2, 2), places, (4, 4))]
+    return [case(m.float(2, 3, 2, 2), places, (4, 4)), case(m.float(3, 4), places[0].reshape(3, 4), (16,))]
 
 
 @op(samples=_unpool_samples)
-def max_unpool2d(x: Value, indices: Value, output_size: tuple[int, ...]) -> Node:
-    """Zeros [b, c, *output_size] with each element of x at the flattened place that ``indices`` names."""
+def max_unpool(x: Value, indices: Value, output_size: Sizes) -> Node:
+    """Zeros [..., *output_size] with each element of x at the flattened place that ``indices`` names."""
     if x.shape != indices.shape:
-        raise RuntimeError(f"max_unpool2d: expected indices of the input's shape {list(x.shape)}, but got {list(indices.shape)}")
-    lead = x.shape[:-2]
-    line = (*lead, x.shape[-2] * x.shape[-1])
-    flat, at = p.reshape(x, shape=line), p.reshape(indices, shape=line)
+        raise RuntimeError(f"max_unpool: Expected shape of indices to be {list(x.shape)} as the input's, but got {list(indices.shape)}")
+    count = len(output_size)
+    lead = x.shape[: x.rank - count]
+    line = (*lead, product(x.shape[x.rank - count :]))
+    flat, at = p.reshape(x, shape=line), p.reshape(positions_from(indices, "max_unpool"), shape=line)
     places = [p.iota(shape=line, axis=a, dtype=dtypes.int64) for a in range(len(lead))]
-    zeros = p.constant(0, (*lead, output_size[0] * output_size[1]), x.dtype)
+    zeros = p.constant(0, (*lead, product(output_size)), x.dtype)
     return p.reshape(p.scatter(zeros, flat, *places, at, mode="set"), shape=(*lead, *output_size))
+
+
+def _fractional_samples(m: SampleMaker) -> Calls:
+    draws = m.float(2, 3, 2, low=0.0, high=1.0)
+    return [case(m.float(2, 3, 7, 9), draws, (2, 3), (4, 5), True), case(m.float(3, 6, 5), draws[:1], 2, (3, 1))]
+
+
+@op(promote="same", promoted=("x",), samples=_fractional_samples)
+def fractional_max_pool(x: Value, draws: Value, kernel_size: Ints, output_size: tuple[int, ...], return_indices: bool = False) -> Any:
+    """Maxima of windows that ``draws`` [b, c, count] in [0, 1) spread over the last ``count`` axes of [b, c, ...], the last axis first."""
+    count = len(output_size)
+    sizes = for_each_axis(kernel_size, count, "fractional_max_pool", "kernel_size")
+    if not draws.dtype.is_floating_point:
+        raise RuntimeError(f"fractional_max_pool: expected random samples of a floating point dtype, got {draws.dtype}")
+    draws = p.converted(draws, draws.dtype.compute)
+
+    def run(v: Node) -> Any:
+        arrays, lengths = [v], v.shape[2:]
+        for i in reversed(range(count)):
+            start = _fractional_starts(cut(draws, 2, count - 1 - i, 1), lengths[i], sizes[i], output_size[i])
+            arrays = _drawn_maximum(arrays, 2 + i, start, sizes[i], return_indices)
+        return (arrays[0], _flat_position(arrays[1:], lengths)) if return_indices else arrays[0]
+
+    return _batched("fractional_max_pool", x, count, run)
+
+
+def _fractional_starts(draw: Node, n: Dim, size: int, target: int) -> Node:
+    """Where ``target`` windows of an axis of n begin, int64 [b, c, target]: trunc((i + draw) a) - trunc(draw a), the last at the end."""
+    if target > n - size + 1:
+        raise RuntimeError(f"fractional_max_pool: pool size {size} is too large for {target} windows in an axis of {n}")
+    shape = (*draw.shape[:2], target)
+    place, last = p.iota(shape=shape, axis=2, dtype=dtypes.int64), p.full(shape=shape, value=n - size, dtype=dtypes.int64)
+    if target == 1:
+        return last
+    draw = p.expand(draw, shape=shape)
+    step = p.div(p.converted(last, draw.dtype), p.number(target - 1, draw))
+    moved, origin = (p.cast(p.mul(v, step), to=dtypes.int64) for v in (p.add(p.converted(place, draw.dtype), draw), draw))
+    return p.where(p.eq(place, p.number(target - 1, place)), last, p.sub(moved, origin))
+
+
+def _drawn_maximum(arrays: list[Node], axis: int, start: Node, size: int, with_positions: bool) -> list[Node]:
+    """As ``_axis_maximum`` with the begins [b, c, target] of windows."""
+    shape = tuple(start.shape[2] if a == axis else d for a, d in enumerate(arrays[0].shape))
+    start = p.reshape(start, shape=(*start.shape[:2], *(start.shape[2] if a == axis else 1 for a in range(2, len(shape)))))
+    candidates: list[list[Node]] = []
+    for k in range(size):
+        place = p.expand(p.add(start, p.number(k, start)), shape=shape)
+        candidate = [take_along(a, place, axis) for a in arrays]
+        candidates.append([*candidate, place] if with_positions else candidate)
+    return _first_largest(candidates)
 
 
 # -- the mean ---------------------------------------------------------------------------------------------
@@ -223,7 +277,7 @@ def _divisor(pool: Pool, out: Node, lengths: Sequence[Dim], count_include_pad: b
         extent = _extent(pool, i, n, out.shape[2 + i], count_include_pad)
         spread = p.expand(p.reshape(extent, shape=tuple(d if a == 2 + i else 1 for a, d in enumerate(out.shape))), shape=out.shape)
         total = p.mul(total, spread)
-    return p.cast(total, to=out.dtype)
+    return p.converted(total, out.dtype)
 
 
 def _avg_pool(pool: Pool, x: Node, count_include_pad: bool, divisor_override: int | None) -> Node:
@@ -232,8 +286,13 @@ def _avg_pool(pool: Pool, x: Node, count_include_pad: bool, divisor_override: in
     view = windows(padded(x, 2, pool.pads, [0 if n < 0 else n for n in after]), 2, pool.sizes, pool.steps, pool.dilations)
     total = p.reduce(view, kind="sum", axes=tuple(range(2 + pool.count, 2 + 2 * pool.count)))
     if divisor_override is not None:
-        return p.div(total, p.number(divisor_override, total))
-    return p.div(total, _divisor(pool, total, lengths, count_include_pad))
+        return _quotient(total, p.number(divisor_override, total))
+    return _quotient(total, _divisor(pool, total, lengths, count_include_pad))
+
+
+def _quotient(total: Node, count: Node) -> Node:
+    """total / count, without its fraction for integers."""
+    return p.div(total, count) if total.dtype.is_floating_point else p.truncdiv(total, count)
 
 
 def _mean_pool(
@@ -291,7 +350,10 @@ def _targets(operator: str, output_size: Targets, x: Node, count: int) -> list[D
     """The wanted lengths; None keeps an axis as it is."""
     given = (output_size,) * count if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(given) != count:
-        raise RuntimeError(f"{operator}: output_size must have {count} elements, got {output_size}")
+        wanted = "'output_size' should contain one int" if count == 1 else f"output_size must be {count} ints"
+        raise RuntimeError(f"{operator}: {wanted}, got {output_size}")
+    if any(o is not None and o < 0 for o in given):
+        raise RuntimeError(f"{operator}: elements of output_size must be greater than or equal to 0, got {output_size}")
     return [x.shape[2 + i] if o is None else o for i, o in enumerate(given)]
 
 

@@ -202,6 +202,8 @@ def _edge(x: Node, axis: int, amount: Dim, mode: str, at_end: bool) -> Node:
 
 
 def _extended(x: Node, axis: int, before: Dim, after: Dim, mode: str) -> Node:
+    if mode == "circular":  # what is cut off does not come round
+        x, before, after = _cropped(x, axis, before, after), 0 if before < 0 else before, 0 if after < 0 else after
     low, high = (0 if n < 0 else n for n in (before, after))
     parts = [] if low == 0 else [_edge(x, axis, low, mode, False)]
     parts.append(x)
@@ -227,7 +229,7 @@ def _pad_samples(m: SampleMaker) -> Calls:
         case(m.int(3), (2, 1)),
         case(x, (0, 0)),
     ]
-    return [*out, *(case(x, (1, 2, 2, 0), mode) for mode in ("reflect", "replicate", "circular"))]
+    return [*out, *(case(x, w, mode) for w in ((1, 2, 2, 0), (2, -1, 0, 1)) for mode in ("reflect", "replicate", "circular"))]
 
 
 @op(samples=_pad_samples)

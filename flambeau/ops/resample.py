@@ -86,15 +86,20 @@ def _cubic(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
     """Keys' cubic convolution (1981) over four neighbours."""
     source = r.sources(kind)
     low = p.floor(source)
-    t, a = p.sub(source, low), CUBIC
+    weights = cubic_weights(p.sub(source, low))
+    return [(r.clamped(p.add(low, p.number(i - 1, low))), w) for i, w in enumerate(weights)]
+
+
+def cubic_weights(t: Node) -> tuple[Node, Node, Node, Node]:
+    """Of the elements at -1, 0, 1 and 2 for a place t in [0, 1)."""
+    a = CUBIC
     near = (a + 2, -(a + 3), 0.0, 1.0)  # at distances below 1
     far = (a, -5 * a, 8 * a, -4 * a)  # at distances from 1 to 2
     rest = p.sub(p.number(1, t), t)
-    weights = (
+    return (
         _polynomial(p.add(t, p.number(1, t)), *far), _polynomial(t, *near), _polynomial(rest, *near),
         _polynomial(p.add(rest, p.number(1, t)), *far),
     )  # fmt: skip
-    return [(r.clamped(p.add(low, p.number(i - 1, low))), w) for i, w in enumerate(weights)]
 
 
 KERNELS: dict[str, Callable[[Resampling, dtypes.dtype], list[Tap]]] = {

@@ -94,3 +94,5 @@ from flambeau.prims.structure import select_index as select_index
 from flambeau.prims.structure import slice_ as slice_
 from flambeau.prims.structure import window as window
 from flambeau.prims.structure import window_count as window_count
+from flambeau.prims.zeta import hurwitz_zeta as hurwitz_zeta
+from flambeau.prims.zeta import trigamma as trigamma

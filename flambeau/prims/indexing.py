@@ -75,12 +75,24 @@ def _scatter_derivative(g: Node, out: Node, x: Node, values: Node, *indices: Nod
         zeros = s.constant(0, values.shape, values.dtype)
         return (scatter(g, zeros, *indices, mode="set"), take(g, *indices), *rest)
     if mode == "mul":
-        return (p.mul(g, p.div(out, x)), p.div(take(p.mul(g, out), *indices), values), *rest)
+        return (*_product_derivative(g, out, x, values, indices), *rest)
     hit = p.cast(p.eq(values, take(out, *indices)), to=x.dtype)
     kept = p.cast(p.eq(x, out), to=x.dtype)
     count = scatter(kept, hit, *indices, mode="add")
     share = p.div(g, p.maximum(count, p.number(1, count)))
     return (p.mul(share, kept), p.mul(take(share, *indices), hit), *rest)
+
+
+def _product_derivative(g: Node, out: Node, x: Node, values: Node, indices: tuple[Node, ...]) -> tuple[Node, Node]:
+    """Of x and the values multiplied into it: each the product of the others, which needs no division where it is zero."""
+    whole, lone = p.eq(x, p.number(0, x)), p.eq(values, p.number(0, values))
+    others = scatter(p.where(whole, p.number(1, x), x), values, *indices, mode="mul")
+    for_x = p.mul(g, p.where(whole, others, p.div(out, p.where(whole, p.number(1, x), x))))
+    count = scatter(s.constant(0, x.shape, x.dtype), p.cast(lone, to=x.dtype), *indices, mode="add")
+    single, one = p.bitwise_and(lone, p.eq(take(count, *indices), p.number(1, values))), p.number(1, values)
+    beside = take(p.mul(g, scatter(x, p.where(single, one, values), *indices, mode="mul")), *indices)
+    through = p.div(take(p.mul(g, out), *indices), p.where(lone, one, values))
+    return for_x, p.where(single, beside, through)
 
 
 def unexpand(g: Node, shape: tuple[Dim, ...]) -> Node:

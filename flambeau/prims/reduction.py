@@ -112,8 +112,13 @@ def _scan_derivative(g: Node, out: Node, x: Node, kind: str, axis: int) -> Gradi
     if kind == "sum":
         return (flip(scan(flip(g, axis), kind="sum", axis=axis), axis),)
     if kind == "prod":
-        later = flip(scan(flip(p.mul(g, out), axis), kind="sum", axis=axis), axis)
-        return (p.div(later, x),)
+        # The first zero of a row takes the products of the others; what follows it reaches no further zero.
+        is_zero, one = p.eq(x, p.number(0, x)), p.number(1, x)
+        zeros = scan(p.cast(is_zero, to=dtypes.int64), kind="sum", axis=axis)
+        first = p.bitwise_and(is_zero, p.eq(zeros, p.number(1, zeros)))
+        others = scan(p.where(first, one, x), kind="prod", axis=axis)
+        later, at_zero = (flip(scan(flip(p.mul(g, v), axis), kind="sum", axis=axis), axis) for v in (out, others))
+        return (p.where(first, at_zero, p.where(is_zero, p.number(0, x), p.div(later, p.where(is_zero, one, x)))),)
     raise NotImplementedError(f"derivative of a running {kind}: take the values at the running arg{kind} instead")
 
 

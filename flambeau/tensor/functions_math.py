@@ -67,7 +67,7 @@ def isreal(input: Any) -> Any:
 def angle(input: Any, *, out: Any = None) -> Any:
     """The angle of a complex number, in radians: 0 or pi for real ones."""
     x = input if input.meta.dtype.is_floating_point else ops.to_dtype(input, ops.true_divide(input, 1).meta.dtype)
-    result = ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), 3.141592653589793, 0.0))
+    result = ops.to_dtype(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), 3.141592653589793, 0.0)), x.meta.dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -128,7 +128,7 @@ def _gradient_along(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
         trailing = len(x.meta.shape) - 1 - axis
         gaps = ops.reshape(ops.sub(ops.slice_(spacing, 0, 1), ops.slice_(spacing, 0, 0, -1)), (-1, *(1,) * trailing))
     else:
-        gaps = ops.full((size - 1, *(1,) * (len(x.meta.shape) - 1 - axis)), spacing, x.meta.dtype)
+        gaps = ops.full((size - 1, *(1,) * (len(x.meta.shape) - 1 - axis)), spacing, x.meta.dtype if x.is_floating_point() else None)
     slopes = ops.true_divide(ops.sub(part(1, None), part(0, -1)), gaps)
     before, after = ops.slice_(gaps, 0, 0, -1), ops.slice_(gaps, 0, 1)
     total = ops.add(before, after)
@@ -162,7 +162,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         share = 1 if aweights is None else ops.true_divide(ops.sum(ops.mul(weights, aweights)), count)
         freedom = ops.clamp(ops.sub(count, ops.mul(share, correction)) if aweights is not None else ops.sub(count, correction), 0)
         scaled = ops.sub(x, mean)
-        product = ops.matmul(scaled, ops.t(ops.to_dtype(ops.mul(scaled, weights), x.meta.dtype)))
+        product = ops.matmul(scaled, ops.t(ops.to_dtype(ops.mul(scaled, weights), scaled.meta.dtype)))
     result = ops.true_divide(product, freedom)
     return ops.reshape(result, ()) if result.meta.numel == 1 else result
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
+from flambeau.ops.grid_sample import MODES as GRID_MODES
+from flambeau.ops.grid_sample import PADDINGS as GRID_PADDINGS
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:
@@ -43,9 +45,9 @@ def group_norm(
 
 def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     """The rows of ``weight`` that ``indices`` name."""
-    if scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding: scale_grad_by_freq and sparse gradients are not supported; leave them False")
-    return ops.embedding(indices, weight, None if padding_idx < 0 else padding_idx)
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported; leave sparse False")
+    return ops.embedding(indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq)
 
 
 def celu(input: Any, alpha: float = 1.0) -> Any:
@@ -96,3 +98,41 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The norm of order ``p`` of x1 - x2 along the last dimension."""
     return ops.pairwise_distance(x1, x2, p, eps, keepdim)
+
+
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``torch.nn.functional.grid_sample`` with its modes by number."""
+    return ops.grid_sample(input, grid, GRID_MODES[interpolation_mode], GRID_PADDINGS[padding_mode], align_corners)
+
+
+grid_sampler_2d = grid_sampler
+grid_sampler_3d = grid_sampler
+
+
+def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """``layer_norm`` with the mean and the reciprocal of the deviation of each row."""
+    dims = tuple(range(-len(normalized_shape), 0))
+    out = ops.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+    variance, mean = ops.var_mean(input, dims, correction=0, keepdim=True)
+    return out, mean.detach(), ops.rsqrt(ops.add(variance, eps)).detach()
+
+
+def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> tuple[Any, Any, Any]:
+    """``group_norm`` with the mean and the reciprocal of the deviation of each group, [N, group]."""
+    if input.meta.numel != N * C * HxW:
+        raise RuntimeError(f"native_group_norm: expected {N} * {C} * {HxW} elements, got {input.meta.numel}")
+    out = ops.group_norm(input, group, weight, bias, eps)
+    variance, mean = ops.var_mean(ops.reshape(input, (N, group, C // group * HxW)), 2, correction=0)
+    return out, mean, ops.rsqrt(ops.add(variance, eps))
+
+
+def native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, Any, Any]:
+    """``batch_norm`` with the mean and the reciprocal of the deviation of each channel; nothing of these in evaluation."""
+    out = ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)[2]
+    if not training:
+        return out, ops.zeros((0,), dtype=input.meta.dtype), ops.zeros((0,), dtype=input.meta.dtype)
+    dims = (0, *range(2, len(input.meta.shape)))
+    variance, mean = ops.var_mean(input, dims, correction=0)
+    return out, mean.detach(), ops.rsqrt(ops.add(variance, eps)).detach()

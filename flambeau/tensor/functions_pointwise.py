@@ -96,7 +96,7 @@ def deg2rad(input: Any, *, out: Any = None) -> Any:
 
 
 def digamma(input: Any, *, out: Any = None) -> Any:
-    """The derivative of lgamma; it has no derivative here itself."""
+    """The derivative of lgamma."""
     return ops.digamma(input) if out is None else write_out(out, ops.digamma(input))
 
 
@@ -247,6 +247,21 @@ def trunc(input: Any, *, out: Any = None) -> Any:
 
 
 fix = trunc
+
+
+def i0(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the first kind, order 0."""
+    return ops.i0(input) if out is None else write_out(out, ops.i0(input))
+
+
+def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+    return ops.mvlgamma(input, p) if out is None else write_out(out, ops.mvlgamma(input, p))
+
+
+def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
+    """The ``n``-th derivative of digamma."""
+    return ops.polygamma(n, input) if out is None else write_out(out, ops.polygamma(n, input))
 
 
 def isnan(input: Any) -> Any:

@@ -257,7 +257,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}")
     parts = [part for part in (prepend, input, append) if part is not None]
-    result = ops.cat(parts, dim) if len(parts) > 1 else input
+    result = ops.cat(parts, dim) if n and len(parts) > 1 else input
     for _ in builtins.range(builtins.min(n, result.size(dim))):
         later, earlier = ops.slice_(result, dim, 1), ops.slice_(result, dim, 0, -1)
         result = ops.sub(later, earlier) if result.meta.dtype.category != "bool" else ops.logical_xor(later, earlier)

@@ -28,6 +28,8 @@ class MathMethods(TensorBase):
         extra = len(have) - len(wanted)
         if extra < 0 or any(w not in (1, h) for w, h in zip(wanted, have[extra:], strict=True)):
             raise RuntimeError(f"sum_to_size: size {list(wanted)} is not expandable to size {list(have)}.")
+        if not wanted:
+            return ops.sum(self)  # type: ignore[return-value]
         axes = [i for i in range(len(have)) if i < extra or (wanted[i - extra] == 1 and have[i] != 1)]
         return ops.reshape(ops.sum(self, axes), tuple(wanted)) if axes else self  # type: ignore[return-value]
 

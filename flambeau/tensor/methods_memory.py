@@ -20,6 +20,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.tensor import from_memory
+from flambeau.tensor.typed_tensors import TensorType
 
 if TYPE_CHECKING:
     from flambeau.tensor.tensor_class import Tensor
@@ -94,7 +95,7 @@ class MemoryMethods(TensorBase):
     def bool(self, memory_format: Any = None) -> Tensor:
         return _cast(self, dtypes.bool_, memory_format)
 
-    def type(self, dtype: dtype | str | None = None, non_blocking: Any = False) -> Any:
+    def type(self, dtype: dtype | TensorType | str | None = None, non_blocking: Any = False) -> Any:
         """The name of the tensor's type, such as "torch.FloatTensor"; with ``dtype`` the tensor converted."""
         if dtype is None:
             return f"torch.{_TYPE_NAMES[self.meta.dtype.name]}"
@@ -102,7 +103,7 @@ class MemoryMethods(TensorBase):
             if dtype not in _TYPES_BY_NAME:
                 raise ValueError(f"type: invalid type: '{dtype}'; needs one of {', '.join(_TYPES_BY_NAME)}")
             dtype = _TYPES_BY_NAME[dtype]
-        return self.to(dtype)
+        return self.to(dtype.kind if isinstance(dtype, TensorType) else dtype)
 
     def type_as(self, other: Tensor) -> Tensor:
         return self.to(other.meta.dtype)

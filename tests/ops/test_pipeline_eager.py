@@ -20,9 +20,10 @@ FLOATS = (dtypes.float64, dtypes.float16, dtypes.bfloat16)
 INTEGERS = (dtypes.int64, dtypes.int32, dtypes.uint8)
 
 # Operators that have a meaning for numbers of these kinds in numpy, but (as in torch) no kernel: they say so.
-POOLS = {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"}
-NO_INTEGERS = POOLS | {"clip_grad_norm_", "embedding_bag", "nll_loss"}
-NO_BOOLS = NO_INTEGERS | {"div", "floor_divide", "fmod", "index_reduce", "remainder", "scatter_reduce", "sgd_step"}
+NO_INTEGERS = {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "clip_grad_norm_", "embedding_bag", "nll_loss"}
+NO_BOOLS = NO_INTEGERS | {
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "div", "floor_divide", "fmod", "index_reduce", "remainder", "scatter_reduce", "sgd_step",
+}  # fmt: skip
 
 
 def _without_kernel(name: str, kind: dtype) -> bool:

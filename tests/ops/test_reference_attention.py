@@ -36,14 +36,17 @@ def _attention(
     return weights @ value
 
 
-def _bag(x: Any, weight: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None) -> Any:
+def _bag(
+    x: Any, weight: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None, padding_idx: int | None = None
+) -> Any:
     ends = None if offsets is None else [*offsets[1:], len(x)]
     bags = list(x) if offsets is None else [x[a:b] for a, b in zip(offsets, ends, strict=True)]
     scales = np.ones(x.shape) if per_sample_weights is None else per_sample_weights
     factors = list(scales) if offsets is None else [scales[a:b] for a, b in zip(offsets, ends, strict=True)]
     out = []
     for bag, factor in zip(bags, factors, strict=True):
-        rows = weight[bag] * factor[:, None]
+        counts = bag == bag if padding_idx is None else bag != padding_idx % len(weight)
+        rows = weight[bag[counts]] * factor[counts][:, None]
         empty = np.zeros(weight.shape[1])
         out.append(empty if not len(rows) else {"sum": rows.sum, "mean": rows.mean, "max": rows.max}[mode](0))
     return np.stack(out)

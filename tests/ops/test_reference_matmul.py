@@ -30,6 +30,13 @@ def _bilinear(a: Any, b: Any, weight: Any, bias: Any = 0) -> Any:
     return np.einsum("...i,oij,...j->...o", a, weight, b) + bias
 
 
+def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    left, right = (range(a.ndim - dims, a.ndim), range(dims)) if isinstance(dims, int) else dims
+    for i, j in zip(left, right, strict=True):  # an axis of size 1 is repeated
+        a, b = np.repeat(a, b.shape[j] // a.shape[i] or 1, i), np.repeat(b, a.shape[i] // b.shape[j] or 1, j)
+    return np.tensordot(a, b, dims)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "mm": np.matmul,
     "bmm": np.matmul,
@@ -44,7 +51,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "matmul": np.matmul,
     "linear": _linear,
     "bilinear": _bilinear,
-    "tensordot": lambda a, b, dims=2: np.tensordot(a, b, dims),
+    "tensordot": _tensordot,
     "kron": np.kron,
     "chain_matmul": lambda ms: ms[0] if len(ms) == 1 else np.linalg.multi_dot(ms),
     "einsum": lambda equation, operands: np.einsum(equation, *operands),

@@ -111,9 +111,27 @@ def _adaptive_mean(count: int) -> Callable[..., Any]:
 
 
 def _unpool(x: Any, indices: Any, output_size: Any) -> Any:
-    out = np.zeros((*x.shape[:2], output_size[0] * output_size[1]))
-    np.put_along_axis(out, indices.reshape(*x.shape[:2], -1), x.reshape(*x.shape[:2], -1), -1)
-    return out.reshape(*x.shape[:2], *output_size)
+    lead = x.shape[: x.ndim - len(output_size)]
+    out = np.zeros((*lead, math.prod(output_size)))
+    np.put_along_axis(out, indices.reshape(*lead, -1), x.reshape(*lead, -1), -1)
+    return out.reshape(*lead, *output_size)
+
+
+def _fractional(x: Any, draws: Any, kernel_size: Any, output_size: Any, indices: bool = False) -> Any:
+    count, lengths = len(output_size), x.shape[x.ndim - len(output_size) :]
+    planes = x.reshape(*draws.shape[:2], *lengths)
+    out = [np.zeros((*planes.shape[:2], *output_size), t) for t in (x.dtype, np.int64)]
+    for b, c in np.ndindex(*draws.shape[:2]):
+        starts = []
+        for n, k, o, u in zip(lengths, _each(kernel_size, count), output_size, draws[b, c, ::-1], strict=True):
+            step = (n - k) / max(o - 1, 1)
+            starts.append([*(int((i + u) * step) - int(u * step) for i in range(o - 1)), n - k])
+        sizes = _each(kernel_size, count)
+        boxes = lambda p, s=starts, k=sizes: [list(range(s[a][i], s[a][i] + k[a])) for a, i in enumerate(p)]  # noqa: E731
+        for to, found in zip(out, _maxima(planes[b, c], boxes, list(output_size), True), strict=True):
+            to[b, c] = found
+    out = [o.reshape(*x.shape[: x.ndim - count], *output_size) for o in out]
+    return tuple(out) if indices else out[0]
 
 
 ORACLES: dict[str, Callable[..., Any]] = {
@@ -121,7 +139,8 @@ ORACLES: dict[str, Callable[..., Any]] = {
     **{f"avg_pool{n}d": _avg_pool(n) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
     **{f"adaptive_avg_pool{n}d": _adaptive_mean(n) for n in (1, 2, 3)},
-    "max_unpool2d": _unpool,
+    "max_unpool": _unpool,
+    "fractional_max_pool": _fractional,
 }
 
 

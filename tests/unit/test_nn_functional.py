@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -169,10 +170,59 @@ def test_losses_refuse_and_warn() -> None:
         F.cross_entropy(tensor(X), torch.tensor([1, 5, 0, 0]))
     with pytest.raises(ValueError, match="negative entry"):
         F.gaussian_nll_loss(tensor(X), tensor(Y), -1.0)
-    absent = (lambda: F.ctc_loss(tensor(X), tensor(X), [1], [1]), nn.CTCLoss, lambda: F.multilabel_margin_loss(tensor(X), tensor(Y)))
-    for action in absent:
-        with pytest.raises(NotImplementedError, match="not implemented"):
-            action()
+    with pytest.raises(RuntimeError, match="input_lengths"):
+        F.ctc_loss(torch.zeros(2, 1, 3), torch.ones(1, 1).long(), [3], [1])
+
+
+def _spelled(path: tuple[int, ...]) -> tuple[int, ...]:
+    """The labels of a path: repeated ones once, without blanks (0)."""
+    return tuple(c for i, c in enumerate(path) if c and (i == 0 or c != path[i - 1]))
+
+
+def test_ctc_sums_over_all_paths() -> None:
+    scores, targets, times, sizes = RNG.normal(size=(5, 3, 3)), np.array([[1, 2, 0], [2, 2, 1], [1, 0, 0]]), [5, 4, 3], [2, 2, 0]
+    chances = np.exp(scores) / np.exp(scores).sum(2, keepdims=True)
+    expected, gradient = [], chances * (np.arange(5)[:, None] < times)[:, :, None]
+    for n, (time, size) in enumerate(zip(times, sizes, strict=True)):
+        paths = [path for path in product(range(3), repeat=time) if _spelled(path) == tuple(targets[n, :size])]
+        weights = [np.prod([chances[t, n, c] for t, c in enumerate(path)]) for path in paths]
+        expected.append(-np.log(sum(weights)))
+        for path, weight in zip(paths, weights, strict=True):
+            gradient[list(range(time)), n, list(path)] -= weight / sum(weights)
+    leaf = tensor(scores, requires_grad=True)
+    line = torch.tensor([1, 2, 2, 2])
+    loss = F.ctc_loss(leaf.log_softmax(2), torch.tensor(targets), times, torch.tensor(sizes), reduction="none")
+    close(loss, expected)
+    close(nn.CTCLoss(reduction="sum")(leaf.log_softmax(2), line, times, sizes), sum(expected))
+    close(nn.CTCLoss()(leaf[:, 0].log_softmax(1), torch.tensor([1, 2]), torch.tensor(5), torch.tensor(2)), expected[0] / 2)
+    loss.sum().backward()
+    close(leaf.grad, gradient)
+    impossible = F.ctc_loss(leaf.log_softmax(2)[:2], torch.ones(3, 2).long(), [2, 2, 2], [2, 2, 2], reduction="sum", zero_infinity=True)
+    assert impossible.item() == 0.0
+
+
+def test_linear_cross_entropy() -> None:
+    features, weight, bias = RNG.normal(size=(6, 4)), RNG.normal(size=(3, 2, 4)), RNG.normal(size=(3, 2))
+    labels = RNG.integers(0, 3, (6, 2))
+    logits = np.tensordot(features, weight, (1, 2)) + bias
+    wanted = F.cross_entropy(tensor(logits), torch.tensor(labels), ignore_index=1)
+    found = F.linear_cross_entropy(tensor(features), tensor(weight), torch.tensor(labels), linear_bias=tensor(bias), ignore_index=1)
+    close(found, wanted.item())
+    with pytest.raises(RuntimeError, match="last dimensions"):
+        F.linear_cross_entropy(tensor(features), tensor(weight[..., :3]), torch.tensor(labels))
+
+
+def test_maxima_go_back_where_they_were() -> None:
+    x = RNG.permutation(2 * 3 * 6 * 8).reshape(2, 3, 6, 8)
+    pooled, places = nn.MaxPool2d(2, return_indices=True)(tensor(x))
+    back = nn.MaxUnpool2d(2)(pooled, places)
+    close(back, np.where(np.isin(x, pooled.numpy()), x, 0))
+    assert tuple(F.max_unpool2d(pooled, places, 2, output_size=(7, 9)).shape) == (2, 3, 7, 9)
+    with pytest.raises(ValueError, match="output_size"):
+        F.max_unpool2d(pooled, places, 2, output_size=(9, 9))
+    drawn, places = nn.FractionalMaxPool2d(2, output_ratio=(0.5, 0.75), return_indices=True)(tensor(x))
+    assert tuple(drawn.shape) == (2, 3, 3, 6) and drawn[..., -1, -1].equal(tensor(x)[..., -2:, -2:].amax((-2, -1)))
+    close(drawn, np.take_along_axis(x.reshape(2, 3, -1), places.numpy().reshape(2, 3, -1), 2).reshape(2, 3, 3, 6))
 
 
 # -- others ---------------------------------------------------------------------------------------------

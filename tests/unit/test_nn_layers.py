@@ -341,5 +341,8 @@ def test_sampling_at_a_grid() -> None:
     outside = torch.full((1, 1, 1, 2), 9.0)
     assert not nn.functional.grid_sample(tensor(x), outside).any()
     close(nn.functional.grid_sample(tensor(x), outside, padding_mode="border")[..., 0, 0], x[..., -1, -1])
-    with pytest.raises(NotImplementedError, match="grid_sample"):
-        nn.functional.grid_sample(tensor(x), same, "bicubic")
+    with pytest.raises(ValueError, match="grid_sample"):
+        nn.functional.grid_sample(tensor(x), same, "cubic")
+    volume = values(1, 2, 3, 2, 4)
+    still = nn.functional.affine_grid(torch.eye(3, 4).reshape(1, 3, 4), (1, 2, 3, 2, 4), align_corners=True)
+    close(nn.functional.grid_sample(tensor(volume), still, align_corners=True), volume, 1e-4)

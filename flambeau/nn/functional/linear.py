@@ -68,18 +68,16 @@ def embedding(
 
     Raises IndexError for an index out of range.
     """
-    _refuse("embedding", sparse, scale_grad_by_freq)
+    _refuse_sparse("embedding", sparse)
     row = _padding_row(padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    return ops.embedding(input, weight, row)
+    return ops.embedding(input, weight, row, scale_grad_by_freq)
 
 
-def _refuse(name: str, sparse: bool, scale_grad_by_freq: bool) -> None:
+def _refuse_sparse(name: str, sparse: bool) -> None:
     if sparse:
         raise NotImplementedError(f"{name}: sparse=True is not implemented; leave it out, gradients are then dense.")
-    if scale_grad_by_freq:
-        raise NotImplementedError(f"{name}: scale_grad_by_freq=True is not implemented; divide the gradients by the counts in a hook.")
 
 
 def embedding_bag(
@@ -87,12 +85,13 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Sums, means or maxima (`mode`) of rows of `weight` for each bag: input (bags, length), or (total) with `offsets`."""
-    _refuse("embedding_bag", sparse, scale_grad_by_freq)
-    if padding_idx is not None:
-        raise NotImplementedError("embedding_bag: padding_idx is not implemented; use embedding with padding_idx and reduce its result.")
+    """Sums, means or maxima (`mode`) of rows of `weight` for each bag: input (bags, length), or (total) with `offsets`.
+
+    What equals `padding_idx` counts nothing. Raises IndexError for an index out of range.
+    """
+    _refuse_sparse("embedding_bag", sparse)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     if offsets is not None and include_last_offset:
         offsets = offsets[:-1]
-    return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights)
+    return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights, padding_idx, scale_grad_by_freq)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.dtypes import int64
+from flambeau.nn.functional.padding import pad
 from flambeau.nn.functional.reduction import reduction_from_flags
 from flambeau.tensor import Tensor
+from flambeau.tensor.creation import arange, tensor
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss", "gaussian_nll_loss",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "linear_cross_entropy", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
+    "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 Flag = bool | None
@@ -152,8 +156,11 @@ def multilabel_soft_margin_loss(
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
 ) -> Tensor:
-    """Not there: use `multilabel_soft_margin_loss`."""
-    raise NotImplementedError("multilabel_margin_loss is not implemented; use multilabel_soft_margin_loss with 0/1 targets.")
+    """The sum of max(0, 1 - input[target] + input[other]) / C over targets and other classes; both (N, C) or (C).
+
+    `target` lists class numbers; a row's targets end at the first negative one.
+    """
+    return ops.multilabel_margin_loss(input, target, reduction_from_flags(size_average, reduce, reduction))
 
 
 def cosine_embedding_loss(
@@ -208,9 +215,87 @@ def triplet_margin_with_distance_loss(
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
+    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """`cross_entropy` of linear(input, linear_weight, linear_bias): input (N, F) or (F), linear_weight (C, *, F), target (N, *).
+
+    `options` would choose how PyTorch splits the work; here they change nothing.
+    """
+    if input.dim() not in (1, 2) or linear_weight.dim() < 2:
+        raise RuntimeError(f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}, and "
+                           f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")  # fmt: skip
+    features, classes = input.size(-1), linear_weight.shape[:-1]
+    if linear_weight.size(-1) != features:
+        raise RuntimeError(f"linear_cross_entropy: expected equal input and linear_weight last dimensions (in_features), got {features} "
+                           f"and {linear_weight.size(-1)}, respectively")  # fmt: skip
+    if input.dim() == 1 and len(classes) > 1:
+        raise RuntimeError(f"linear_cross_entropy: K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+                           f"batched input, (N, {features}), got unbatched input with shape {tuple(input.shape)}")  # fmt: skip
+    if linear_bias is not None and linear_bias.shape != classes:
+        raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {tuple(classes)}, got {tuple(linear_bias.shape)}")
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
+    logits = ops.tensordot(input, linear_weight, ((-1,), (-1,)))
+    logits = logits if linear_bias is None else logits + linear_bias
+    return ops.cross_entropy(logits, target, weight, -100 if ignore_index is None else ignore_index, reduction, label_smoothing)
+
+
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Not there yet."""
-    raise NotImplementedError("ctc_loss is not implemented; compute the loss from log_softmax and a dynamic program over the labels.")
+    """-log of the chance that (T, N, C) or (T, C) logarithms of chances spell the targets (N, S), or (sum of lengths), with blanks.
+
+    As in PyTorch, the gradient is that of the scores that `log_probs` are the log_softmax of; "mean" divides each loss by the
+    target's length first; `zero_infinity` makes losses of impossible targets, and their gradients, zero.
+    """
+    if log_probs.dim() == 2:
+        lengths = [v.reshape(1) if isinstance(v, Tensor) else [v] if isinstance(v, int) else v for v in (input_lengths, target_lengths)]
+        loss = ctc_loss(log_probs.unsqueeze(1), targets.reshape(1, -1), *lengths, blank, reduction, zero_infinity)
+        return loss.squeeze(0) if reduction == "none" else loss
+    steps, batch, classes = log_probs.shape
+    times, sizes = (list(v.tolist() if isinstance(v, Tensor) else v) for v in (input_lengths, target_lengths))
+    if not 0 <= blank < classes:
+        raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
+    if len(times) != batch or len(sizes) != batch or max(times, default=0) > steps or min(times, default=0) < 0:
+        raise RuntimeError(f"ctc_loss: needs {batch} input_lengths of at most {steps} and as many target_lengths, got {times} and {sizes}")
+    loss = _spelling_loss(log_probs, _labels(targets, sizes, blank), times, sizes, blank)
+    if zero_infinity:
+        loss = ops.where(loss == math.inf, 0.0, loss)
+    if reduction == "mean":
+        return (loss / tensor([max(size, 1) for size in sizes], dtype=loss.dtype)).mean()
+    return loss.sum() if reduction == "sum" else loss
+
+
+def _labels(targets: Tensor, sizes: list[int], blank: int) -> Tensor:
+    """Each target with blanks around and between its labels (N, 2 S + 1)."""
+    most = max(sizes, default=0)
+    if targets.dim() == 1:
+        rows = [pad(row, (0, most - row.numel()), value=blank) for row in targets.split(sizes)]
+        targets = ops.stack(rows) if rows else targets.reshape(0, most)
+    labels = targets[:, :most].long()
+    blanks = ops.full(labels.shape, blank, int64)
+    return pad(ops.stack([blanks, labels], 2).reshape(labels.size(0), 2 * most), (0, 1), value=blank)
+
+
+def _spelling_loss(log_probs: Tensor, labels: Tensor, times: list[int], sizes: list[int], blank: int) -> Tensor:
+    """The forward algorithm over (T, N, C), in the space of logarithms: one loss for each row."""
+    steps, batch, _ = log_probs.shape
+    places = labels.size(1)
+    emitted = log_probs.gather(2, labels.expand(steps, batch, places))
+    ends, length = 2 * tensor(sizes, dtype=int64).reshape(-1, 1), tensor(times, dtype=int64).reshape(-1, 1)
+    differs = pad(labels[:, 2:] != labels[:, :-2], (2, 0)) if places > 2 else ops.full(labels.shape, False)
+    skips = differs & (labels != blank)
+    place = arange(places)
+    begin = (place <= 1) & (place <= ends)
+    paths = ops.where(begin, emitted[0], -math.inf) if steps else ops.full(labels.shape, -math.inf, log_probs.dtype)
+    for t in range(1, max(times, default=0)):
+        paths = ops.ctc_step(paths, emitted[t], skips, length > t)
+    last = paths.gather(1, ops.cat([ends, (ends - 1).clamp(min=0)], 1))
+    second = ops.where(ends.squeeze(1) > 0, last[:, 1], -math.inf)
+    loss = -ops.logaddexp(last[:, 0], second)
+    # Its value is 0; its gradient makes that of the loss a gradient of the scores before log_softmax.
+    chances = ops.where((arange(steps).reshape(-1, 1) < length.reshape(1, -1)).unsqueeze(2), log_probs.exp(), 0.0).sum((0, 2))
+    return loss + ops.where(loss == math.inf, 0.0, chances - chances.detach())

@@ -58,8 +58,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """x divided by (k + alpha * mean of squares over `size` neighbouring channels) ** beta; input (N, C, *)."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    if not input.numel():
+        return input
     squares = (input * input).movedim(1, -1)
-    windows = pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1).mean(-1)
+    windows = ops.avg_pool1d(pad(squares, (size // 2, (size - 1) // 2)).reshape(1, -1, squares.shape[-1] + size - 1), size, 1)
+    windows = windows.reshape(squares.shape)
     return input / (windows.movedim(-1, 1) * alpha + k) ** beta
 
 

@@ -87,17 +87,21 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Sampling places (N, H, W, 2) of an affine map `theta` (N, 2, 3), for images of `size` (N, C, H, W).
+    """Sampling places (N, H, W, 2) of an affine map `theta` (N, 2, 3), for images of `size` (N, C, H, W); of volumes (N, D, H, W, 3).
 
     Coordinates run from -1 to 1 over the pixels' centres (`align_corners`) or over their outer edges.
     """
-    if len(size) != 4 or theta.dim() != 3 or tuple(theta.shape[-2:]) != (2, 3):
-        raise NotImplementedError(f"affine_grid: needs theta (N, 2, 3) and size (N, C, H, W), got {tuple(theta.shape)} and {tuple(size)}")
-    batch, _, height, width = size
-    rows, columns = (_coordinates(length, bool(align_corners), theta) for length in (height, width))
-    parts = [columns.expand(height, width), rows.reshape(-1, 1).expand(height, width), ones(height, width, dtype=theta.dtype)]
-    grid = ops.stack(parts, dim=-1)
-    return (grid.reshape(1, -1, 3) @ theta.transpose(1, 2)).reshape(batch, height, width, 2)
+    lengths = tuple(size)[2:]
+    count = len(lengths)
+    if count not in (2, 3) or tuple(theta.shape) != (size[0], count, count + 1):
+        raise ValueError(f"affine_grid: Expected theta (N, 2, 3) and size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), got "
+                         f"{tuple(theta.shape)} and {tuple(size)}")  # fmt: skip
+    if min(size) <= 0:
+        raise ValueError(f"affine_grid: Expected non-zero, positive output size, got {tuple(size)}")
+    lines = [_coordinates(length, bool(align_corners), theta) for length in lengths]
+    spread = [line.reshape(-1, *(1,) * (count - 1 - i)).expand(lengths) for i, line in enumerate(lines)]
+    grid = ops.stack([*reversed(spread), ones(lengths, dtype=theta.dtype)], dim=-1)
+    return (grid.reshape(1, -1, count + 1) @ theta.transpose(1, 2)).reshape(size[0], *lengths, count)
 
 
 def _coordinates(length: int, align_corners: bool, like: Tensor) -> Tensor:
@@ -108,38 +112,8 @@ def _coordinates(length: int, align_corners: bool, like: Tensor) -> Tensor:
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Images (N, C, H, W) sampled at places `grid` (N, H', W', 2) in [-1, 1], as (x, y).
+    """Images (N, C, H, W) sampled at places `grid` (N, H', W', 2) in [-1, 1], as (x, y); volumes at (N, D', H', W', 3).
 
-    `mode` is "bilinear" or "nearest", `padding_mode` "zeros" or "border" for places outside.
+    `mode` is "bilinear", "nearest" or (images) "bicubic"; `padding_mode` "zeros", "border" or "reflection" for places outside.
     """
-    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border") or input.dim() != 4:
-        raise NotImplementedError(f"grid_sample: got {input.dim()}D input, mode {mode!r} and padding_mode {padding_mode!r}; 4D input with "
-                                  "bilinear or nearest and zeros or border is implemented")  # fmt: skip
-    height, width = input.shape[2:]
-    x, y = (_pixel_place(grid[..., i], length, bool(align_corners)) for i, length in enumerate((width, height)))
-    if padding_mode == "border":
-        x, y = x.clamp(0, width - 1), y.clamp(0, height - 1)
-    if mode == "nearest":
-        return _pixels(input, x.round(), y.round())
-    left, top = x.floor(), y.floor()
-    total: Any = None
-    for dx in (0, 1):
-        for dy in (0, 1):
-            share = (1 - (x - left - dx).abs()) * (1 - (y - top - dy).abs())
-            part = _pixels(input, left + dx, top + dy) * share.unsqueeze(1)
-            total = part if total is None else total + part
-    return total
-
-
-def _pixel_place(coordinate: Tensor, length: int, align_corners: bool) -> Tensor:
-    return (coordinate + 1) / 2 * (length - 1) if align_corners else ((coordinate + 1) * length - 1) / 2
-
-
-def _pixels(input: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The pixels at whole places, zeros outside."""
-    batch, channels, height, width = input.shape
-    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    at = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).long()
-    flat = input.reshape(batch, channels, height * width)
-    picked = flat.gather(2, at.reshape(batch, 1, -1).expand(batch, channels, at[0].numel()))
-    return picked.reshape(batch, channels, *at.shape[1:]) * inside.unsqueeze(1).to(input.dtype)
+    return ops.grid_sample(input, grid, mode, padding_mode, bool(align_corners))

@@ -1,0 +1,70 @@
+"""torch.FloatTensor, torch.LongTensor and the like: the old names of element types, called to make tensors, asked by isinstance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core import dtypes
+from flambeau.core.dtypes import dtype
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.creation import legacy_tensor
+
+
+class TensorType(type):
+    """The type of these classes, which have no instances of their own: all tensors of one dtype count as theirs."""
+
+    kind: dtype
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> TensorType:
+        made = super().__new__(mcs, name, bases, body)
+        made.kind = kind or dtypes.float32
+        return made
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> None:
+        super().__init__(name, bases, body)
+
+    def __call__(cls, *args: Any, device: Any = None) -> Any:
+        return legacy_tensor(args, cls.kind)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TensorBase) and instance.meta.dtype is cls.kind
+
+
+class FloatTensor(metaclass=TensorType, kind=dtypes.float32):
+    """float32: ``FloatTensor(2, 3)`` has undefined elements, ``FloatTensor([1, 2])`` the data."""
+
+
+class DoubleTensor(metaclass=TensorType, kind=dtypes.float64):
+    """float64, as ``FloatTensor``."""
+
+
+class HalfTensor(metaclass=TensorType, kind=dtypes.float16):
+    """float16, as ``FloatTensor``."""
+
+
+class BFloat16Tensor(metaclass=TensorType, kind=dtypes.bfloat16):
+    """bfloat16, as ``FloatTensor``."""
+
+
+class LongTensor(metaclass=TensorType, kind=dtypes.int64):
+    """int64, as ``FloatTensor``."""
+
+
+class IntTensor(metaclass=TensorType, kind=dtypes.int32):
+    """int32, as ``FloatTensor``."""
+
+
+class ShortTensor(metaclass=TensorType, kind=dtypes.int16):
+    """int16, as ``FloatTensor``."""
+
+
+class CharTensor(metaclass=TensorType, kind=dtypes.int8):
+    """int8, as ``FloatTensor``."""
+
+
+class ByteTensor(metaclass=TensorType, kind=dtypes.uint8):
+    """uint8, as ``FloatTensor``."""
+
+
+class BoolTensor(metaclass=TensorType, kind=dtypes.bool_):
+    """bool, as ``FloatTensor``."""
