@@ -7,8 +7,12 @@ runs the random kernels of those seeds and prints how many it compared. The func
 from __future__ import annotations
 
 import math
+import shutil
+import struct
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,41 +26,13 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from triton.runtime import interpreter  # pyright: ignore[reportMissingImports]
 
 from flambeau.codegen.cpu.errors import operator_number
-from flambeau.codegen.gpu.kernel_code import Configuration, KernelCode, ceiling_power
+from flambeau.codegen.gpu.kernel_code import Configuration, KernelCode, KernelText, ceiling_power
+from flambeau.compilation.cuda_program import scalar_bits
 from flambeau.core import dtypes
-from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import evaluate, product
 from flambeau.ir.kernel import Kernel
 from flambeau.ir.kernel_reference import run_kernel
 from tests.unit.random_kernels import random_case
-
-
-class Memory:
-    """A numpy array in the form that the interpreter asks of tensors."""
-
-    def __init__(self, array: np.ndarray, kind: str) -> None:
-        self.array = array
-        self.dtype = kind
-
-    def data_ptr(self) -> int:
-        return self.array.ctypes.data
-
-    def untyped_storage(self) -> Memory:
-        return self
-
-    def cpu(self) -> Memory:
-        return self
-
-    def new_empty(self, *_: object, **__: object) -> Memory:
-        return Memory(self.array, self.dtype)
-
-    def set_(self, *_: object) -> None:
-        return None
-
-    def copy_(self, other: Memory) -> None:
-        assert other.array is self.array
-
-    storage_offset = size = stride = lambda self: 0
 
 
 def _apply(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,31 +59,78 @@ LIBRARY = SimpleNamespace(
 )  # fmt: skip
 
 
+@cache
+def functions_of(text: KernelText) -> Any:
+    """The kernel of a text as the interpreter runs it. It reads the source from a file."""
+    folder = tempfile.mkdtemp(prefix="flambeau-interpreted-")
+    path = Path(folder) / f"{text.name}.py"
+    path.write_text(text.text)
+    space: dict[str, Any] = {"__name__": "interpreted"}
+    exec(compile(text.text, str(path), "exec"), space)
+    space["libdevice"] = LIBRARY
+    shutil.rmtree(folder)
+    return space[text.name]
+
+
+KINDS = {"i1": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "fp16": "float16", "bf16": "bfloat16",
+         "fp32": "float32", "fp64": "float64"}  # fmt: skip
+
+
+class Address:
+    """A pointer in the form that the interpreter asks of tensors."""
+
+    def __init__(self, address: int, kind: str) -> None:
+        self.address = address
+        self.dtype = KINDS[kind]
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def untyped_storage(self) -> Address:
+        return self
+
+    def cpu(self) -> Address:
+        return self
+
+    def new_empty(self, *_: object, **__: object) -> Address:
+        return self
+
+    def set_(self, *_: object) -> None:
+        return None
+
+    def copy_(self, other: Address) -> None:
+        assert other.address == self.address
+
+    storage_offset = size = stride = lambda self: 0
+
+
+def run_text(
+    text: KernelText, signature: Sequence[tuple[str, str]], values: Sequence[int], constants: Mapping[str, Any], index: str, grid: tuple[int, ...]
+) -> None:
+    """Run a kernel; ``values`` are the 8-byte slots of its run-time arguments."""
+    arguments: dict[str, Any] = {}
+    for (name, kind), value in zip(signature, values, strict=True):
+        if kind[0] == "*":
+            arguments[name] = Address(value & (1 << 64) - 1, kind[1:])
+        elif kind[:2] == "fp":
+            form, passed = ("<d", tl.float64) if kind == "fp64" else ("<f", tl.float32)
+            number = struct.unpack_from(form, struct.pack("<q", value))[0]
+            array = np.array([number], np.float64 if passed is tl.float64 else np.float32)
+            arguments[name] = tl.tensor(interpreter.TensorHandle(array, passed), passed)
+        else:
+            arguments[name] = value
+    chosen = {**constants, "INDEX": tl.int32 if index == "i32" else tl.int64}
+    with np.errstate(all="ignore"):
+        functions_of(text)[grid](**arguments, **chosen)
+
+
 def interpret(code: KernelCode, chosen: Configuration, buffers: Sequence[np.ndarray], sizes: Mapping[str, int], numbers: Sequence[Any],
               record: np.ndarray) -> None:  # fmt: skip
     """Run a configuration of a kernel on flat arrays, which it changes in place."""
-    kernel, text = code.kernel, code.text(chosen.form)
-    space: dict[str, Any] = {"__name__": "interpreted"}
-    path = Path(f"/tmp/{text.name}.py")
-    path.write_text(text.text)
-    exec(compile(text.text, str(path), "exec"), space)
-    space["libdevice"] = LIBRARY
-    arguments: list[Any] = [Memory(record, "int64")]
-    arguments += [Memory(a, b.dtype.name) for a, b in zip(buffers, kernel.buffers, strict=True)]
-    arguments += [sizes[n] for n in kernel.sizes]
-    arguments += [number_argument(v, d) for v, d in zip(numbers, kernel.scalars, strict=True)]
-    constants = {**dict(chosen.constants), "INDEX": tl.int32 if chosen.index == "i32" else tl.int64}
-    with np.errstate(all="ignore"):
-        space[text.name][(chosen.programs,)](*arguments, **constants)
-    path.unlink()
-
-
-def number_argument(value: float, kind: dtype) -> Any:
-    """A scalar as a launch passes it."""
-    if not kind.is_floating_point:
-        return int(value)
-    passed = tl.float64 if kind is dtypes.float64 else tl.float32
-    return tl.tensor(interpreter.TensorHandle(np.array([value], np.float64 if passed is tl.float64 else np.float32), passed), passed)
+    kernel = code.kernel
+    values = [record.ctypes.data, *(a.ctypes.data for a in buffers), *(sizes[n] for n in kernel.sizes)]
+    values += [scalar_bits(v, d) for v, d in zip(numbers, kernel.scalars, strict=True)]
+    run_text(code.text(chosen.form), list(code.signature(chosen.index).items()), values, dict(chosen.constants), chosen.index, (chosen.programs,))
 
 
 def configurations(code: KernelCode, sizes: Mapping[str, int]) -> list[Configuration]:

@@ -32,6 +32,7 @@ class Configuration:
     warps: int
     index: str
     programs: int
+    stages: int = 3
 
 
 @dataclass(frozen=True)

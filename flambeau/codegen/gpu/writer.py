@@ -258,8 +258,8 @@ class Writer:
 
     def _check(self, node: Node, place: Scope) -> tuple[str, Dims]:
         index, size = self.value(node.sources[0]), node.attributes["size"]
-        valid = node.sources[1] if len(node.sources) > 1 else None
         dims = self.dims[node.sources[0]] | self.dims_of_index(size)
+        valid = node.sources[1] if len(node.sources) > 1 else None
         every = dims | {"x"} if valid is None else dims | self.dims[valid] | {"x"}
         bound = self.dim(size)
         bad = f"(({index} < 0) | ({index} >= {bound})) & {self.mask(every, 0, valid)}"
