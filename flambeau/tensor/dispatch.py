@@ -257,8 +257,9 @@ def plan_call(call: Call, wanted: tuple[bool, ...], into: int | None = None, cas
 def _bring_numbers(call: Call) -> None:
     """Move 0-d tensors of the CPU to where the other operands are, as torch lets them mix."""
     gpu = next((t.meta.device for t in call.tensors if t.meta.device is not cpu), cpu)
+    written = _mutated(call)
     for i, tensor in enumerate(call.tensors):
-        if tensor.meta.device is cpu and not tensor.meta.shape:
+        if tensor.meta.device is cpu and not tensor.meta.shape and i not in written:
             call.tensors[i] = tensor.to(gpu)
 
 
@@ -266,7 +267,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     operator = call.operator
     metas = tuple(t.meta for t in call.tensors)
     folding = fold_operands(operator, metas)
-    mutated = tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
+    mutated = _mutated(call)
     traced, sizes = programs.find(
         operator,
         call.template,
@@ -291,6 +292,12 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
+
+
+def _mutated(call: Call) -> tuple[int, ...]:
+    """The positions of the tensors that the operator changes in place."""
+    operator = call.operator
+    return tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
 
 
 def slots_of(template: Any) -> list[TensorSlot]:

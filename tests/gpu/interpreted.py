@@ -6,7 +6,6 @@ runs the random kernels of those seeds and prints how many it compared. The func
 
 from __future__ import annotations
 
-import math
 import shutil
 import struct
 import sys
@@ -32,6 +31,7 @@ from flambeau.core import dtypes
 from flambeau.core.symbolic import evaluate, product
 from flambeau.ir.kernel import Kernel
 from flambeau.ir.kernel_reference import run_kernel
+from flambeau.prims.declare import ALL as PRIMITIVES
 from tests.unit.random_kernels import random_case
 
 
@@ -45,17 +45,13 @@ def _apply(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _from_math(name: str) -> Callable[..., Any]:
-    return np.vectorize(getattr(math, name), otypes=[np.float64])
-
-
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
                "atan2": "arctan2", "pow": "power", "sqrt_rn": "sqrt"}  # fmt: skip
 SAME_NAMES = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil",
               "trunc", "rint", "fmod", "copysign", "nextafter")  # fmt: skip
 LIBRARY = SimpleNamespace(
     **{name: _apply(getattr(np, name)) for name in SAME_NAMES}, **{ours: _apply(getattr(np, name)) for ours, name in NUMPY_NAMES.items()},
-    **{name: _apply(_from_math(name)) for name in ("erf", "erfc", "lgamma")},
+    **{name: _apply(PRIMITIVES[name].reference) for name in ("erf", "erfc", "erfinv", "lgamma")},
 )  # fmt: skip
 
 
@@ -105,8 +101,9 @@ class Address:
 
 
 def run_text(
-    text: KernelText, signature: Sequence[tuple[str, str]], values: Sequence[int], constants: Mapping[str, Any], index: str, grid: tuple[int, ...]
-) -> None:
+    text: KernelText, signature: Sequence[tuple[str, str]], values: Sequence[int], constants: Mapping[str, Any], index: str,
+    grid: tuple[int, ...],
+) -> None:  # fmt: skip
     """Run a kernel; ``values`` are the 8-byte slots of its run-time arguments."""
     arguments: dict[str, Any] = {}
     for (name, kind), value in zip(signature, values, strict=True):
@@ -130,7 +127,8 @@ def interpret(code: KernelCode, chosen: Configuration, buffers: Sequence[np.ndar
     kernel = code.kernel
     values = [record.ctypes.data, *(a.ctypes.data for a in buffers), *(sizes[n] for n in kernel.sizes)]
     values += [scalar_bits(v, d) for v, d in zip(numbers, kernel.scalars, strict=True)]
-    run_text(code.text(chosen.form), list(code.signature(chosen.index).items()), values, dict(chosen.constants), chosen.index, (chosen.programs,))
+    signature = list(code.signature(chosen.index).items())
+    run_text(code.text(chosen.form), signature, values, dict(chosen.constants), chosen.index, (chosen.programs,))
 
 
 def configurations(code: KernelCode, sizes: Mapping[str, int]) -> list[Configuration]:
