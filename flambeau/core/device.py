@@ -50,13 +50,13 @@ class Device:
 cpu = Device("cpu")
 
 
-def usable_device(device: object) -> Device:
-    """The device meant by a ``device=`` argument; errors as torch's for one that is not there."""
+def device_named(device: object) -> Device:
+    """The device that a ``device=`` argument names, of whatever number; a number alone is that of a GPU."""
     if device is None:
         return cpu
+    if isinstance(device, int) and not isinstance(device, bool):
+        return Device("cuda", device)
     found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]
-    if found.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled: flambeau runs on the CPU so far. Use device='cpu'.")
     if found.type == "meta":
         raise NotImplementedError("device 'meta' is not supported; create the tensor on 'cpu'")
-    return found
+    return cpu if found.type == "cpu" else found

@@ -1,57 +1,184 @@
-"""torch.cuda: says that there is no CUDA device, so that programs take the CPU."""
+"""torch.cuda: the GPUs of this machine, waiting for them, and their memory."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from flambeau.core.device import Device, device_named
+from flambeau.runtime.cuda import device as devices
+from flambeau.runtime.cuda import driver
+from flambeau.runtime.cuda.driver import OutOfMemoryError
+from flambeau.tensor import transfer
 
 __all__ = [
-    "current_device", "device_count", "empty_cache", "get_device_name", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
-    "synchronize",
+    "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "init", "is_available", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "mem_get_info", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
 ]  # fmt: skip
-
-_MISSING = "Torch not compiled with CUDA enabled: flambeau runs on the CPU so far. Ask torch.cuda.is_available() first."
 
 
 def is_available() -> bool:
-    """False: tensors are on the CPU.
+    """Whether there is an NVIDIA driver with a GPU.
 
     >>> import flambeau as torch
-    >>> "cuda" if torch.cuda.is_available() else "cpu"
-    'cpu'
+    >>> device = "cuda" if torch.cuda.is_available() else "cpu"
     """
-    return False
+    return driver.is_present()
+
+
+def init() -> None:
+    """Look for the driver now. RuntimeError where there is none."""
+    driver.load()
 
 
 def is_initialized() -> bool:
-    """False."""
-    return False
+    """Whether the driver is in use."""
+    return driver.is_loaded()
 
 
 def device_count() -> int:
-    """0."""
-    return 0
+    """How many GPUs this process may use."""
+    return driver.load().device_count() if driver.is_present() else 0
 
 
 def current_device() -> int:
-    """Raises: there is none."""
-    raise AssertionError(_MISSING)
+    """The number of the GPU that ``"cuda"`` means. RuntimeError where there is none."""
+    driver.load()
+    return devices.current()
+
+
+def set_device(device: Any) -> None:
+    """Let ``"cuda"`` mean this GPU from now on, in this thread."""
+    devices.set_current(_gpu(device).index)
+
+
+@contextmanager
+def device(device: Any) -> Generator[None]:
+    """Inside the block, ``"cuda"`` means this GPU."""
+    before = devices.current()
+    set_device(device)
+    try:
+        yield
+    finally:
+        devices.set_current(before)
+
+
+def _gpu(device: Any = None) -> devices.CudaDevice:
+    """The GPU that an argument names, the current one for None."""
+    found = Device("cuda") if device is None else device_named(device)
+    if found.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {found}")
+    return devices.device_of(found)
 
 
 def get_device_name(device: Any = None) -> str:
-    """Raises: there is none."""
-    raise AssertionError(_MISSING)
+    """The name that the maker gave the GPU."""
+    return _gpu(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The generation of its instructions, such as (9, 0)."""
+    return _gpu(device).capability
+
+
+class DeviceProperties(NamedTuple):
+    """See `get_device_properties`."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """Name, generation, bytes of memory and number of multiprocessors."""
+    gpu = _gpu(device)
+    return DeviceProperties(gpu.name, *gpu.capability, mem_get_info(device)[1], gpu.processors)
 
 
 def synchronize(device: Any = None) -> None:
-    """Raises: there is nothing to wait for."""
-    raise AssertionError(_MISSING)
+    """Wait for all work of a GPU. IndexError or RuntimeError where one of its kernels met a bad index."""
+    transfer.synchronize(_gpu(device).device)
+
+
+# -- memory -----------------------------------------------------------------------------------------------
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of memory that tensors hold."""
+    return _gpu(device).pool.allocated
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that tensors have held."""
+    return _gpu(device).pool.peak
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes taken from the driver, those kept for reuse included."""
+    return _gpu(device).pool.reserved
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Let `max_memory_allocated` count from now on."""
+    pool = _gpu(device).pool
+    pool.peak = pool.allocated
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and all bytes of a GPU."""
+    gpu = _gpu(device)
+    gpu.activate()
+    return gpu.driver.memory_info()
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is kept on devices."""
+    """Give memory that no tensor holds back to the driver."""
+    if driver.is_loaded():
+        gpu = _gpu()
+        gpu.activate()
+        gpu.pool.empty()
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing, as in PyTorch without CUDA: there are no generators on devices."""
+    """Nothing: numbers on GPUs come from the CPU's generator, which `torch.manual_seed` seeds."""
 
 
 def manual_seed_all(seed: int) -> None:
-    """Nothing, as in PyTorch without CUDA: there are no generators on devices."""
+    """Nothing: numbers on GPUs come from the CPU's generator, which `torch.manual_seed` seeds."""
+
+
+class Event:
+    """A place in a GPU's work that one can wait for, and measure the time from.
+
+    ``enable_timing`` and the like are accepted; every event takes times.
+    """
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if interprocess:
+            raise NotImplementedError("Event: events of several processes are not supported; use one in each")
+        self._gpu = _gpu()
+        self._gpu.activate()
+        self._event = self._gpu.driver.new_event()
+
+    def record(self, stream: Any = None) -> None:
+        """Put the event behind all work so far."""
+        self._gpu.activate()
+        self._gpu.driver.record(self._event, self._gpu.stream)
+
+    def synchronize(self) -> None:
+        """Wait until the work before the event is done."""
+        self._gpu.driver.wait(self._event)
+
+    def query(self) -> bool:
+        """Whether the work before the event is done."""
+        return self._gpu.driver.happened(self._event)
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to another, both of which must have come."""
+        return self._gpu.driver.milliseconds(self._event, end_event._event)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_event"):
+            self._gpu.driver.destroy_event(self._event)

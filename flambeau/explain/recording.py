@@ -34,7 +34,7 @@ class Version:
     @property
     def bound(self) -> BoundProgram:
         """The program."""
-        assert self.plan.run.bound is not None
+        assert isinstance(self.plan.run.bound, BoundProgram)
         return self.plan.run.bound
 
     def watch(self) -> None:
@@ -100,7 +100,7 @@ class Recording:
     def _captured(self, function: CompiledFunction, plan: CallPlan | None) -> None:
         if function not in self.functions:
             self.functions.append(function)
-        if plan is None or plan.run.bound is None:
+        if plan is None or not isinstance(plan.run.bound, BoundProgram):
             return
         version = Version(function, sum(v.function is function for v in self.versions), plan)
         version.watch()

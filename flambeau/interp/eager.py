@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.codegen.cpu.errors import operator_number
 from flambeau.compilation.program import BoundProgram
 from flambeau.core.context import context
+from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.interp.folding import Folding, make_folding
@@ -17,10 +19,14 @@ from flambeau.interp.layout import ViewOf, views_of
 from flambeau.interp.tracing import Template, Traced, trace_operator
 from flambeau.ir.graph import INPUT
 from flambeau.ops.declare import Operator, forget_with_default_float
+from flambeau.runtime.cuda.device import device_of, new_storage
 from flambeau.runtime.generator import default_generator
 from flambeau.runtime.launch import KernelError
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.schedule.specs import OutputSpec
+
+if TYPE_CHECKING:
+    from flambeau.compilation.cuda_program import BoundCudaProgram
 
 Ints = tuple[int, ...]
 
@@ -43,7 +49,7 @@ class RunPlan:
     """Everything decided for one function on operands of exactly these metas. ``views``: the outputs are views, nothing runs."""
 
     function: GraphFunction
-    bound: BoundProgram | None
+    bound: BoundProgram | BoundCudaProgram | None
     outputs: list[TensorMeta]
     views: list[ViewOf] | None = None
     into: tuple[int | None, ...] = ()
@@ -59,6 +65,7 @@ def plan_function(
     ``views``: whether outputs that only rearrange operands share their memory: never, maybe, or only (no program is made then,
     and the plan has neither views nor a program when strides cannot express them).
     """
+    device = common_device(metas)
     seen = [_seen(m, f) for m, f in zip(metas, foldings, strict=True)]
     layouts = tuple(layout_of(shape, strides) for shape, strides in seen)
     values = dict(sizes)
@@ -67,7 +74,8 @@ def plan_function(
     if views != "never" and all(not isinstance(r, TensorMeta) and r[0] is None for r in results):
         found = _as_views(function, seen, values)
         if found is not None:
-            return RunPlan(function, None, [meta_of(v.shape, m.dtype, v.strides) for v, m in zip(found, outputs, strict=True)], found)
+            shown = [meta_of(v.shape, m.dtype, v.strides, device) for v, m in zip(found, outputs, strict=True)]
+            return RunPlan(function, None, shown, found)
         if views == "only":
             return RunPlan(function, None, outputs)
     for position, ((_, strides), layout) in enumerate(zip(seen, layouts, strict=True)):
@@ -76,7 +84,7 @@ def plan_function(
         OutputSpec(r.strides if isinstance(r, TensorMeta) and not r.contiguous else None, i)
         for i, r in zip(into, [*results, *[(None, None)] * (len(into) - len(results))], strict=True)
     )
-    program = function.program(layouts, specs, values)
+    program = function.program(layouts, specs, values, device)
     counters["plans"] += 1
     try:
         bound = program.bind(values)
@@ -97,6 +105,7 @@ def _output_metas(
     function: GraphFunction, sizes: Mapping[str, int], results: Sequence[Result], metas: Sequence[TensorMeta], into: tuple[int | None, ...]
 ) -> list[TensorMeta]:
     out: list[TensorMeta] = []
+    device = metas[0].device if metas else cpu
     found = function.output_shapes(sizes)
     for k, node in enumerate(function.graph.outputs):
         target = into[k]
@@ -106,18 +115,41 @@ def _output_metas(
             continue
         folding, shape = result
         if folding is None:
-            out.append(meta_of(found[k] if shape is None else shape, node.dtype))
+            out.append(meta_of(found[k] if shape is None else shape, node.dtype, None, device))
         else:
-            out.append(unfolded_meta(folding, shape, node.dtype))
+            out.append(unfolded_meta(folding, shape, node.dtype, device))
     return out
 
 
-def unfolded_meta(folding: Folding, shape: Ints | None, kind: dtype) -> TensorMeta:
+def common_device(metas: Sequence[TensorMeta]) -> Device:
+    """Where all operands are; the CPU when there are none. RuntimeError where they are apart."""
+    device = metas[0].device if metas else cpu
+    for meta in metas:
+        if meta.device is not device and meta.device != device:
+            both = f"{device} and {meta.device}" if meta.device is cpu else f"{meta.device} and {device}"
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {both}!")
+    return device
+
+
+def allocate(device: Device, nbytes: int) -> Storage:
+    """A storage of undefined bytes."""
+    return Storage(nbytes) if device is cpu else new_storage(device, nbytes)
+
+
+def fill_bytes(memory: Storage, value: int, device: Device) -> None:
+    """Set all bytes of a storage."""
+    if device is cpu:
+        ctypes.memset(memory.address, value, memory.nbytes)
+    else:
+        device_of(device).fill(memory.address, value, memory.nbytes)
+
+
+def unfolded_meta(folding: Folding, shape: Ints | None, kind: dtype, device: Device) -> TensorMeta:
     """The metadata of a result that the folded program wrote row-major: ``shape`` broadcasts to the folding's."""
     if shape is None or shape == folding.shape:
-        return meta_of(folding.shape, kind, folding.strides)
+        return meta_of(folding.shape, kind, folding.strides, device)
     if folding.order == tuple(range(len(folding.order))):
-        return meta_of(shape, kind, contiguous_strides(shape))
+        return meta_of(shape, kind, contiguous_strides(shape), device)
     lead = len(folding.shape) - len(shape)
     strides = [0] * len(shape)
     running = 1
@@ -125,7 +157,7 @@ def unfolded_meta(folding: Folding, shape: Ints | None, kind: dtype) -> TensorMe
         if axis >= lead:
             strides[axis - lead] = running
             running *= max(shape[axis - lead], 1)
-    return meta_of(shape, kind, tuple(strides))
+    return meta_of(shape, kind, tuple(strides), device)
 
 
 def _as_views(function: GraphFunction, seen: Sequence[tuple[Ints, Ints]], sizes: Mapping[str, int]) -> list[ViewOf] | None:
@@ -145,7 +177,7 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
     results: list[Operand] = []
     for meta, target in zip(plan.outputs, plan.into, strict=True):
         if target is None:
-            storage = Storage(meta.nbytes)
+            storage = allocate(meta.device, meta.nbytes)
             results.append(Operand(storage, storage.address, meta))
         else:
             results.append(operands[target])

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.compilation.program import Program
 from flambeau.core.aval import Aval
+from flambeau.core.device import Device, cpu
 from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, compiled, evaluate, symbol, symbols_of
 from flambeau.derivative.partition import Partition, partition
 from flambeau.ir.graph import INPUT, Graph, graph_input
@@ -50,15 +51,26 @@ class GraphFunction:
                     return None
         return found
 
-    def program(self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int]) -> Program:
+    def program(
+        self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int], device: Device = cpu
+    ) -> Program:
         """The program for tensors with these stride classes, and for sizes at which the same reductions are split."""
-        key = (layouts, outputs, long_reductions(self.graph, sizes))
+        key = (layouts, outputs, long_reductions(self.graph, sizes), device)
         found = self._programs.get(key)
         if found is None:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]
             inputs += [InputSpec(None, scalar=True)] * (len(self.graph.inputs) - self.tensors)
-            found = self._programs[key] = Program(self.graph, inputs, outputs, sizes, self.name)
+            found = self._programs[key] = self._new_program(inputs, outputs, sizes, device)
         return found
+
+    def _new_program(
+        self, inputs: Sequence[InputSpec], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int], device: Device
+    ) -> Program:
+        if device is cpu:
+            return Program(self.graph, inputs, outputs, sizes, self.name)
+        from flambeau.compilation.cuda_program import CudaProgram  # noqa: PLC0415 - a process without GPUs does without
+
+        return CudaProgram(self.graph, inputs, outputs, sizes, self.name, device)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Graph:
         """The graph with every size an int."""

@@ -39,9 +39,11 @@ class Adagrad(Optimizer):
             "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
         for group in self.param_groups:
-            step = new_step()
+            steps: dict[Any, Any] = {}
             for parameter in group["params"]:
-                self.state[parameter]["step"] = step
+                if parameter.device not in steps:
+                    steps[parameter.device] = new_step(parameter)
+                self.state[parameter]["step"] = steps[parameter.device]
                 self.state[parameter]["sum"] = full_like(parameter, group["initial_accumulator_value"])
 
     def __setstate__(self, state: dict[str, Any]) -> None:

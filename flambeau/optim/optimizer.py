@@ -325,9 +325,9 @@ def check_rate(lr: Any) -> None:
     check_range("learning rate", lr)
 
 
-def new_step() -> Tensor:
-    """A count of steps: a float32 tensor without dimensions, as PyTorch keeps it."""
-    return zeros(())
+def new_step(parameter: Tensor) -> Tensor:
+    """A count of steps: a float32 tensor without dimensions, as PyTorch keeps it, on the device of the parameter."""
+    return zeros((), device=parameter.device)
 
 
 def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
@@ -354,14 +354,15 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
 def share_steps(optimizer: Optimizer) -> None:
     """Let parameters of one group with the same count share one tensor, so that one operation steps them all."""
     for group in optimizer.param_groups:
-        shared: dict[float, Tensor] = {}
+        shared: dict[tuple[float, Any], Tensor] = {}
         for parameter in group["params"]:
             state = optimizer.state.get(parameter)
             if state and "step" in state:
                 count = float(state["step"])
-                if count not in shared:
-                    shared[count] = new_step().fill_(count)
-                state["step"] = shared[count]
+                key = count, parameter.device
+                if key not in shared:
+                    shared[key] = new_step(parameter).fill_(count)
+                state["step"] = shared[key]
 
 
 class Bucket:
@@ -387,7 +388,7 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         return [together]
     found: dict[int, Bucket] = {}
     waiting: list[dict[str, Any]] = []
-    fresh: Tensor | None = None
+    fresh: dict[Any, Tensor] = {}
     for parameter in group["params"]:
         gradient = parameter.grad
         if gradient is None:
@@ -397,8 +398,9 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         state = optimizer.state[parameter]
         if not state:
             with outside_capture():
-                fresh = new_step() if fresh is None else fresh
-                state["step"] = fresh
+                if parameter.device not in fresh:
+                    fresh[parameter.device] = new_step(parameter)
+                state["step"] = fresh[parameter.device]
                 start(parameter, state)
         step = state["step"]
         bucket = found.get(id(step))

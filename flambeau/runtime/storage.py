@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.runtime import allocator
 from flambeau.runtime.native import library
@@ -36,18 +37,19 @@ if not TYPE_CHECKING and (_native := library.load()) is not None:
 
 
 class TensorMeta:
-    """Shape, strides (in elements) and dtype; interned, so that equal metadata is the same object.
+    """Shape, strides (in elements), dtype and device; interned, so that equal metadata is the same object.
 
     ``classes`` describes it up to what programs are specialised for: per axis the size class (0, 1 or 2 for more) and,
     unless row-major, the stride class (0, 1 or 2 for another).
     """
 
-    __slots__ = ("classes", "contiguous", "dtype", "nbytes", "numel", "shape", "strides")
+    __slots__ = ("classes", "contiguous", "device", "dtype", "nbytes", "numel", "shape", "strides")
 
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: dtype) -> None:
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: dtype, device: Device = cpu) -> None:
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
+        self.device = device
         self.numel = 1
         self.contiguous = True
         running = 1
@@ -66,10 +68,11 @@ class TensorMeta:
         self.classes = (dtype, sizes, None if self.contiguous else tuple(s if s < 2 else 2 for s in strides))
 
     def __repr__(self) -> str:
-        return f"{self.dtype.short}{list(self.shape)}" + ("" if self.contiguous else f" strides {list(self.strides)}")
+        strides = "" if self.contiguous else f" strides {list(self.strides)}"
+        return f"{self.dtype.short}{list(self.shape)}{strides}" + ("" if self.device is cpu else f" on {self.device}")
 
 
-_metas: dict[tuple[tuple[int, ...], tuple[int, ...] | None, dtype], TensorMeta] = {}
+_metas: dict[tuple[object, ...], TensorMeta] = {}
 _LIMIT = 1 << 16
 
 
@@ -83,15 +86,15 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-def meta_of(shape: tuple[int, ...], dtype: dtype, strides: tuple[int, ...] | None = None) -> TensorMeta:
+def meta_of(shape: tuple[int, ...], dtype: dtype, strides: tuple[int, ...] | None = None, device: Device = cpu) -> TensorMeta:
     """The one TensorMeta with these values; ``strides`` None means row-major."""
-    key = (shape, strides, dtype)
+    key = (shape, strides, dtype) if device is cpu else (shape, strides, dtype, device)
     found = _metas.get(key)
     if found is None:
         if strides is None:
-            found = meta_of(shape, dtype, contiguous_strides(shape))
+            found = meta_of(shape, dtype, contiguous_strides(shape), device)
         else:
-            found = TensorMeta(shape, strides, dtype)
+            found = TensorMeta(shape, strides, dtype, device)
         if len(_metas) > _LIMIT:
             _metas.clear()
         found = _metas.setdefault(key, found)

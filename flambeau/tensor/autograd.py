@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.context import context
+from flambeau.core.device import cpu
 from flambeau.ops.declare import ALL
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
@@ -92,7 +93,8 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
 
 def ones_like(tensor: Any) -> Any:
     """Ones in the shape and type of a tensor."""
-    return ALL["ones"](tensor.meta.shape, dtype=tensor.meta.dtype)
+    ones = ALL["ones"](tensor.meta.shape, dtype=tensor.meta.dtype)
+    return ones if tensor.meta.device is cpu else ones.to(tensor.meta.device)
 
 
 def _sum(a: Any, b: Any, own: bool) -> Any:

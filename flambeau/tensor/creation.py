@@ -13,12 +13,13 @@ import numpy as np
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context, outside_capture
-from flambeau.core.device import usable_device
+from flambeau.core.device import cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import check_layout, contiguous_format, memory_order, strided
+from flambeau.interp.eager import allocate
 from flambeau.ops.declare import default_float, number_type
 from flambeau.runtime.storage import Storage, meta_of
-from flambeau.tensor import dispatch, dlpack
+from flambeau.tensor import dispatch, dlpack, transfer
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.numbers import write_number
@@ -33,7 +34,7 @@ def finished(
 ) -> Any:  # fmt: skip
     """``tensor`` with what a creation function was asked for besides; errors for what there is not."""
     if device is not None:
-        usable_device(device)
+        tensor = transfer.to_device(tensor, transfer.place(device))
     if layout is not strided:
         check_layout(operator, layout)
     if pin_memory:
@@ -149,12 +150,12 @@ def tensor(
 
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     """``data`` as a tensor, sharing memory with arrays and tensors of the right dtype."""
-    usable_device(device)
+    target = transfer.place(device)
     if isinstance(data, TensorBase):
-        return data.to(dtype)  # type: ignore[attr-defined]
+        return data.to(dtype, device=None if device is None else target)  # type: ignore[attr-defined]
     if isinstance(data, np.ndarray) and data.dtype in dtypes.BY_NUMPY and (dtype is None or dtype.numpy == data.dtype):
-        return from_numpy(data)
-    return tensor(data, dtype=dtype)
+        return transfer.to_device(from_numpy(data), target)
+    return tensor(data, dtype=dtype, device=target)
 
 
 def asarray(
@@ -199,7 +200,8 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor that shares the memory of another library's."""
-    usable_device(device)
+    if transfer.place(device) is not cpu:
+        raise NotImplementedError("from_dlpack: only memory of the CPU is shared so far; use .to(device) on the result")
     shared = dlpack.import_shared(ext_tensor)
     if shared.device[0] != dlpack.CPU[0]:
         raise BufferError(f"from_dlpack: memory on device {shared.device} is not supported; move it to the CPU first")
@@ -225,7 +227,8 @@ def empty(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, *
     order = memory_order("empty", options.pop("memory_format"), len(shape)) if "memory_format" in options else None
     if order is not None:
         return empty_permuted(shape, order, dtype=dtype, requires_grad=requires_grad, **options)
-    return finished("empty", empty_tensor(shape, dtype or default_float()), requires_grad, **options)
+    device = transfer.place(options.pop("device", None))
+    return finished("empty", empty_tensor(shape, dtype or default_float(), device), requires_grad, **options)
 
 
 def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -236,12 +239,19 @@ def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, *
     tensor([[0, 0, 0],
             [0, 0, 0]])
     """
-    return finished("zeros", ops.zeros(_named_shape("zeros", size, options), dtype or default_float()), requires_grad, **options)
+    return _filled("zeros", _named_shape("zeros", size, options), 0, dtype or default_float(), requires_grad, options)
 
 
 def ones(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Ones."""
-    return finished("ones", ops.ones(_named_shape("ones", size, options), dtype or default_float()), requires_grad, **options)
+    return _filled("ones", _named_shape("ones", size, options), 1, dtype or default_float(), requires_grad, options)
+
+
+def _filled(operator: str, shape: tuple[int, ...], value: Any, kind: dtype, requires_grad: bool, options: dict[str, Any]) -> Any:
+    """``value`` everywhere, written where the tensor is to be."""
+    device = transfer.place(options.pop("device", None))
+    out = ops.full(shape, value, kind) if device is cpu else empty_tensor(shape, kind, device).fill_(value)
+    return finished(operator, out, requires_grad, **options)
 
 
 def _named_shape(operator: str, size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
@@ -253,7 +263,7 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, requires_gra
     """``fill_value`` everywhere; its type decides the dtype unless given."""
     value = fill_value.item() if isinstance(fill_value, TensorBase) else fill_value  # type: ignore[attr-defined]
     kind = dtype or number_type(value)
-    return finished("full", ops.full(_shape("full", (size,)), value, kind), requires_grad, **options)
+    return _filled("full", _shape("full", (size,)), value, kind, requires_grad, options)
 
 
 def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -263,11 +273,12 @@ def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = F
 
 def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Undefined elements with the given strides."""
-    meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride))
+    device = transfer.place(options.pop("device", None))
+    meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride), device)
     if len(meta.shape) != len(meta.strides):
         raise RuntimeError(f"empty_strided: size {list(size)} and stride {list(stride)} must be of equal lengths")
     reach = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1 if meta.numel else 0
-    memory = Storage(reach * meta.dtype.itemsize)
+    memory = allocate(meta.device, reach * meta.dtype.itemsize)
     return finished("empty_strided", dispatch.new_tensor(memory, memory.address, meta), requires_grad, **options)
 
 
@@ -294,18 +305,19 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     """Undefined elements in the shape of ``input``, and in its order of dimensions if it has no gaps."""
     meta = input.meta
     kind = dtype or meta.dtype
+    device = transfer.place(options.pop("device", None) or meta.device)
     wanted = memory_order("empty_like", memory_format, len(meta.shape))
     if wanted is None and (meta.contiguous or memory_format is contiguous_format):
-        out = empty_tensor(meta.shape, kind)
+        out = empty_tensor(meta.shape, kind, device)
     else:
         order = wanted or sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
-        out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind)
+        out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind, device=device)
     return finished("empty_like", out, requires_grad, **options)
 
 
 def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Zeros in the shape and dtype of ``input``."""
-    if input.meta.contiguous and memory_format is None:
+    if input.meta.contiguous and memory_format is None and input.meta.device is cpu:
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
         return finished("zeros_like", out, requires_grad, **options)
     out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,10 +11,21 @@ import numpy as np
 
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
+from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
 from flambeau.derivative.differentiate import gradients
-from flambeau.interp.eager import Operand, Result, RunPlan, fold_operands, plan_function, programs, run_plan
+from flambeau.interp.eager import (
+    Operand,
+    Result,
+    RunPlan,
+    allocate,
+    fill_bytes,
+    fold_operands,
+    plan_function,
+    programs,
+    run_plan,
+)
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
@@ -237,15 +247,27 @@ def plan_call(call: Call, wanted: tuple[bool, ...], into: int | None = None, cas
     key = (call.key(), wanted, into, cast_to)
     found = _plans.get(key)
     if found is None:
-        found = _plans[key] = _new_plan(call, wanted, into, cast_to)
+        if len({t.meta.device for t in call.tensors}) > 1:
+            _bring_numbers(call)
+            key = (call.key(), wanted, into, cast_to)
+        found = _plans[key] = _plans.get(key) or _new_plan(call, wanted, into, cast_to)
     return found
+
+
+def _bring_numbers(call: Call) -> None:
+    """Move 0-d tensors of the CPU to where the other operands are, as torch lets them mix."""
+    gpu = next((t.meta.device for t in call.tensors if t.meta.device is not cpu), cpu)
+    written = _mutated(call)
+    for i, tensor in enumerate(call.tensors):
+        if tensor.meta.device is cpu and not tensor.meta.shape and i not in written:
+            call.tensors[i] = tensor.to(gpu)
 
 
 def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: dtype | None) -> CallPlan:
     operator = call.operator
     metas = tuple(t.meta for t in call.tensors)
     folding = fold_operands(operator, metas)
-    mutated = tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
+    mutated = _mutated(call)
     traced, sizes = programs.find(
         operator,
         call.template,
@@ -270,6 +292,12 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
+
+
+def _mutated(call: Call) -> tuple[int, ...]:
+    """The positions of the tensors that the operator changes in place."""
+    operator = call.operator
+    return tuple(s.index for name in operator.mutates for s in slots_of(call.template[operator.names.index(name)]))
 
 
 def slots_of(template: Any) -> list[TensorSlot]:
@@ -755,9 +783,9 @@ def new_zeros(meta: TensorMeta) -> Any:
     """A tensor of zeros, row-major."""
     if context.capture is not None:
         return context.capture.zeros(meta.shape, meta.dtype)
-    meta = meta if meta.contiguous else meta_of(meta.shape, meta.dtype)
-    memory = Storage(meta.nbytes)
-    ctypes.memset(memory.address, 0, meta.nbytes)
+    meta = meta if meta.contiguous else meta_of(meta.shape, meta.dtype, None, meta.device)
+    memory = allocate(meta.device, meta.nbytes)
+    fill_bytes(memory, 0, meta.device)
     return new_tensor(memory, memory.address, meta)
 
 

@@ -17,6 +17,7 @@ __all__ = ["CPU", "SharedMemory", "import_capsule", "import_shared", "make_capsu
 
 # Device types of the specification that have memory on the host: plain, and pinned for CUDA or ROCm.
 CPU = (1, 0)
+CUDA = 2
 _VERSION = (1, 0)
 _READ_ONLY, _IS_COPIED = 1, 2
 

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Self
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context
-from flambeau.core.device import Device, usable_device
+from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import channels_last, contiguous_format, memory_order
 from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
-from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing
+from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.tensor import from_memory
+from flambeau.tensor.transfer import is_dense
 from flambeau.tensor.typed_tensors import TensorType
 
 if TYPE_CHECKING:
@@ -30,16 +31,6 @@ _TYPE_NAMES = {
     "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor",
 }  # fmt: skip
 _TYPES_BY_NAME = {f"torch.{text}": dtypes.by_name(name) for name, text in _TYPE_NAMES.items()}
-
-
-def is_dense(meta: TensorMeta) -> bool:
-    """Whether the elements fill their memory without gaps or overlap, in whatever order of axes."""
-    running = 1
-    for stride, size in sorted((s, n) for n, s in zip(meta.shape, meta.strides, strict=True) if n != 1):
-        if stride != running:
-            return False
-        running *= size
-    return True
 
 
 class MemoryMethods(TensorBase):
@@ -56,8 +47,10 @@ class MemoryMethods(TensorBase):
 
         ``copy`` asks for a copy in any case.
         """
-        wanted, copy = _conversion(args, device, dtype, copy)
+        wanted, target, copy = _conversion(args, device, dtype, copy)
         out: Any = self
+        if target is not None and target != self.meta.device:
+            out, copy = transfer.to_device(self, target), False
         if wanted is not None and wanted is not self.meta.dtype:
             out, copy = ops.to_dtype(self, wanted), False
         if memory_format is not None:
@@ -109,10 +102,10 @@ class MemoryMethods(TensorBase):
         return self.to(other.meta.dtype)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
-        return self.to(memory_format=memory_format)
+        return self.to(cpu, memory_format=memory_format)
 
     def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> Tensor:
-        return self.to(Device("cuda") if device is None else device)
+        return self.to(Device("cuda") if device is None else device, memory_format=memory_format)
 
     def pin_memory(self) -> Tensor:
         raise RuntimeError("pin_memory: there is no accelerator to pin memory for; use the tensor as it is")
@@ -141,6 +134,8 @@ class MemoryMethods(TensorBase):
 
     def copy_(self, src: Any, non_blocking: Any = False) -> Self:
         """Write ``src``, converted and broadcast, into this tensor."""
+        if isinstance(src, TensorBase) and src.meta.device != self.meta.device:
+            src = transfer.to_device(src, self.meta.device)
         return call_into(ops.assign, self, (self, src), {})
 
     def fill_(self, value: Any) -> Self:
@@ -155,6 +150,8 @@ class MemoryMethods(TensorBase):
         """Change the shape, with new memory where the old does not suffice; new elements are undefined."""
         if context.grad_enabled and self._requires_grad:
             raise RuntimeError("cannot resize variables that require grad")
+        if self.meta.device is not cpu:
+            raise NotImplementedError(f"resize_: a tensor on {self.meta.device} cannot be resized; make a new one and copy_() into it")
         wanted = meta_of(tuple(int(n) for n in given_sizes(sizes)), self.meta.dtype)
         offset = self.address - self.memory.address
         if offset + wanted.nbytes > self.memory.nbytes:
@@ -171,11 +168,11 @@ class MemoryMethods(TensorBase):
         """Use the memory of ``source``, a tensor or a storage."""
         if isinstance(source, UntypedStorage):
             shape = (source.nbytes() // self.meta.dtype.itemsize,) if size is None else tuple(size)
-            meta = meta_of(shape, self.meta.dtype, contiguous_strides(shape) if stride is None else tuple(stride))
+            meta = meta_of(shape, self.meta.dtype, contiguous_strides(shape) if stride is None else tuple(stride), source.device)
             self.memory, self.meta = source.memory, meta
             self.address = source.memory.address + storage_offset * meta.dtype.itemsize
             return self
-        source = creation.empty(0, dtype=self.meta.dtype) if source is None else source
+        source = creation.empty(0, dtype=self.meta.dtype, device=self.meta.device) if source is None else source
         if source.meta.dtype is not self.meta.dtype:
             raise RuntimeError(f"set_: could not set tensor of type {source.meta.dtype} to a tensor of type {self.meta.dtype}")
         self.memory, self.address, self.meta = source.memory, source.address, source.meta
@@ -183,26 +180,36 @@ class MemoryMethods(TensorBase):
 
     # -- new tensors alike ------------------------------------------------------------------------------
     def new_tensor(self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False) -> Tensor:
-        return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad)
+        return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad)
 
     def new_empty(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
-        return creation.empty(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+        return creation.empty(
+            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+        )  # fmt: skip
 
     def new_empty_strided(
         self, size: Any, stride: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
     ) -> Tensor:
-        return creation.empty_strided(size, stride, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+        return creation.empty_strided(
+            size, stride, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+        )  # fmt: skip
 
     def new_zeros(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
-        return creation.zeros(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+        return creation.zeros(
+            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+        )  # fmt: skip
 
     def new_ones(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
-        return creation.ones(given_sizes(size), dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+        return creation.ones(
+            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+        )  # fmt: skip
 
     def new_full(
         self, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
     ) -> Tensor:
-        return creation.full(size, fill_value, dtype=dtype or self.meta.dtype, device=device, requires_grad=requires_grad, **options)
+        return creation.full(
+            size, fill_value, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+        )  # fmt: skip
 
     def new(self, *args: Any) -> Tensor:
         return creation.legacy_tensor(args, self.meta.dtype)
@@ -264,7 +271,7 @@ class MemoryMethods(TensorBase):
         return False
 
     def get_device(self) -> Any:
-        return -1
+        return -1 if self.meta.device is cpu else self.meta.device.index
 
     @property
     def layout(self) -> Any:
@@ -275,6 +282,8 @@ class MemoryMethods(TensorBase):
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> object:
         if dispatch.wants_gradient(self):
             raise BufferError("__dlpack__: can't export tensors that require gradient, use tensor.detach()")
+        if self.meta.device is not cpu:
+            raise BufferError(f"__dlpack__: tensors on {self.meta.device} are not exported yet; use tensor.cpu()")
         if dl_device is not None and tuple(dl_device) != dlpack.CPU:
             raise BufferError(f"__dlpack__: the tensor is on the CPU {dlpack.CPU}, asked for device {dl_device}")
         source: Any = self.clone() if copy else self
@@ -285,7 +294,7 @@ class MemoryMethods(TensorBase):
         )
 
     def __dlpack_device__(self) -> tuple[Any, Any]:
-        return dlpack.CPU
+        return dlpack.CPU if self.meta.device is cpu else (dlpack.CUDA, self.meta.device.index)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickle the storage's bytes once however many tensors show them, and where in it this one lies."""
@@ -296,6 +305,9 @@ class MemoryMethods(TensorBase):
             )
         self.materialize()  # type: ignore[attr-defined]
         meta = self.meta
+        if meta.device is not cpu:
+            state = self.detach().cpu(), str(meta.device), self._requires_grad  # type: ignore[attr-defined]
+            return rebuild_on_device, (type(self), *state, dict(self.__dict__))
         state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, self._requires_grad)
         return rebuild_tensor, (type(self), *state, dict(self.__dict__))
 
@@ -310,7 +322,7 @@ class MemoryMethods(TensorBase):
         self.materialize()  # type: ignore[attr-defined]
         memory = memo.get(id(self.memory))
         if memory is None:
-            memory = memo[id(self.memory)] = copied_storage(self.memory)
+            memory = memo[id(self.memory)] = transfer.copied_storage(self.memory)
         out = from_memory(memory, memory.address + self.address - self.memory.address, self.meta, type(self))
         out._requires_grad = self._requires_grad
         memo[id(self)] = out
@@ -324,7 +336,10 @@ class MemoryMethods(TensorBase):
         name = None if self.entry is None else self.entry.name
         requires = dispatch.wants_gradient(self)
         array = self.array()  # type: ignore[attr-defined]
-        return printing.tensor_text(array, self.meta.dtype, requires_grad=requires, grad_fn_name=name, default_dtype=default_float())
+        device = None if self.meta.device is cpu else str(self.meta.device)
+        return printing.tensor_text(
+            array, self.meta.dtype, requires_grad=requires, grad_fn_name=name, default_dtype=default_float(), device=device
+        )
 
     def __format__(self, spec: str) -> str:
         if not self.meta.shape:
@@ -380,25 +395,25 @@ def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:
     return x if x.meta.dtype is kind else ops.to_dtype(x, kind)
 
 
-def _conversion(args: tuple[Any, ...], device: Any, kind: Any, copy: Any) -> tuple[Any, Any]:
-    """The dtype that ``to`` was asked for, and whether to copy; checks the device."""
+def _conversion(args: tuple[Any, ...], device: Any, kind: Any, copy: Any) -> tuple[Any, Any, Any]:
+    """The dtype and the device that ``to`` was asked for, None where it is to stay, and whether to copy."""
     for position, value in enumerate(args):
         if isinstance(value, dtype):
             kind = value
         elif isinstance(value, TensorBase):
-            kind = value.meta.dtype
+            kind, device = value.meta.dtype, value.meta.device
         elif isinstance(value, bool):
             copy = value if position == len(args) - 1 and position > 1 else copy
         elif value is not None:
             device = value
-    usable_device(device)
-    return kind, copy
+    return kind, None if device is None else transfer.place(device), copy
 
 
-def copied_storage(memory: Storage) -> Storage:
-    """New memory with the same bytes."""
-    out = Storage(memory.nbytes)
-    ctypes.memmove(out.address, memory.address, memory.nbytes)
+def rebuild_on_device(tensor_class: Any, values: Any, device: Any, requires_grad: Any, attributes: dict[str, Any]) -> Any:
+    """What unpickling a tensor of a GPU calls."""
+    out = values.to(device).as_subclass(tensor_class)
+    out._requires_grad = requires_grad
+    out.__dict__.update(attributes)
     return out
 
 

@@ -91,7 +91,7 @@ class NativePlan:
             fields["writes"] = any(t is not None for t in into)
             for meta, target in zip(run.outputs, into, strict=True):
                 outputs += pack(layouts.Output, {"meta": id(meta), "nbytes": meta.nbytes, "target": -1 if target is None else target})
-            assert run.bound is not None
+            assert isinstance(run.bound, BoundProgram)
             self._bind(fields, run.bound)
         fields["outputs"] = self._keep(outputs, run.outputs)
 
@@ -190,4 +190,4 @@ def performable(plan: CallPlan) -> bool:
     """Whether native code can run, wrap and record what the plan gives."""
     if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
         return False
-    return plan.run.views is not None or plan.run.bound is not None
+    return plan.run.views is not None or isinstance(plan.run.bound, BoundProgram)

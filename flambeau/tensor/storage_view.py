@@ -7,7 +7,10 @@ import ctypes
 from typing import Any
 
 from flambeau.core.device import Device, cpu
+from flambeau.core.dtypes import uint8
+from flambeau.runtime.cuda.device import Block
 from flambeau.runtime.storage import Storage
+from flambeau.tensor import transfer
 
 
 class UntypedStorage:
@@ -41,7 +44,7 @@ class UntypedStorage:
     def __getitem__(self, index: int) -> int:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range for a storage of {len(self)} bytes")
-        return ctypes.c_uint8.from_address(self.memory.address + index % len(self)).value
+        return transfer.read_element(self.memory.address + index % len(self), uint8, self.device)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and self.memory is other.memory
@@ -52,7 +55,8 @@ class UntypedStorage:
     @property
     def device(self) -> Device:
         """Where the memory is."""
-        return cpu
+        owner = self.memory.owner
+        return owner.device.device if isinstance(owner, Block) else cpu
 
     def untyped(self) -> UntypedStorage:
         """Itself."""
@@ -66,6 +70,8 @@ def _storage_of(data: bytes) -> Storage:
 
 
 def _reduce_storage(memory: Storage) -> tuple[Any, ...]:
+    if isinstance(memory.owner, Block):
+        raise NotImplementedError("a storage on a GPU cannot be pickled by itself; pickle the tensor, or its .cpu()")
     return _storage_of, (ctypes.string_at(memory.address, memory.nbytes),)
 
 

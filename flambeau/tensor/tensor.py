@@ -14,9 +14,10 @@ from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.shape import Size
+from flambeau.interp.eager import allocate
 from flambeau.ops.declare import ALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
-from flambeau.tensor import dispatch
+from flambeau.tensor import dispatch, transfer
 from flambeau.tensor.autograd import backward as run_autograd
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.numbers import read_number
@@ -67,7 +68,7 @@ class TensorCore(TensorBase):
     @property
     def device(self) -> Device:
         """Where the memory is."""
-        return cpu
+        return self.meta.device
 
     @property
     def ndim(self) -> int:
@@ -125,8 +126,8 @@ class TensorCore(TensorBase):
 
     @property
     def is_cuda(self) -> bool:
-        """False: the tensor is on the CPU."""
-        return False
+        """Whether the memory is on a GPU."""
+        return self.meta.device is not cpu
 
     def materialize(self) -> None:
         """Somebody looks at the contents: a capture ends here, since what is done with them cannot be replayed."""
@@ -256,7 +257,8 @@ class TensorCore(TensorBase):
                 f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar; index it down to one element first"
             )
         self.materialize()
-        return read_number(self.address, self.meta.dtype)
+        meta = self.meta
+        return read_number(self.address, meta.dtype) if meta.device is cpu else transfer.read_element(self.address, meta.dtype, meta.device)
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-d tensor."""
@@ -264,9 +266,11 @@ class TensorCore(TensorBase):
         return (array.astype(np.float32) if self.meta.dtype is dtypes.bfloat16 else array).tolist()
 
     def array(self) -> Any:
-        """A numpy array over the tensor's memory, whatever autograd says; bfloat16 in ml_dtypes' type."""
+        """A numpy array over the tensor's memory, or of a copy of what is on a GPU, whatever autograd says; bfloat16 in ml_dtypes' type."""
         self.materialize()
         meta = self.meta
+        if meta.device is not cpu:
+            return transfer.to_device(self.detach(), cpu).array()
         if meta.numel == 0:
             return np.empty(meta.shape, meta.dtype.numpy)
         extent = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1
@@ -280,6 +284,10 @@ class TensorCore(TensorBase):
         """A numpy array that shares the memory; ``force`` detaches first."""
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.meta.device is not cpu and not force:
+            raise TypeError(
+                f"can't convert {self.meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            )
         if self.meta.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16: numpy has no such type. Use tensor.float().numpy() instead.")
         return self.array()
@@ -332,12 +340,12 @@ def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: t
     return tensor
 
 
-def empty_tensor(shape: tuple[int, ...], kind: dtype) -> Any:
+def empty_tensor(shape: tuple[int, ...], kind: dtype, device: Device = cpu) -> Any:
     """A tensor with undefined contents."""
-    if context.capture is not None:
+    if context.capture is not None and device is cpu:
         return context.capture.zeros(shape, kind)
-    meta = meta_of(shape, kind)
-    memory = Storage(meta.nbytes)
+    meta = meta_of(shape, kind, None, device)
+    memory = Storage(meta.nbytes) if device is cpu else allocate(device, meta.nbytes)
     return dispatch.new_tensor(memory, memory.address, meta)
 
 

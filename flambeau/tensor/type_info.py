@@ -9,10 +9,11 @@ import numpy as np
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.device import Device, cpu, usable_device
+from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.ops.declare import result_type as common_type
+from flambeau.tensor import transfer
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.storage_view import UntypedStorage
 
@@ -92,8 +93,9 @@ def get_default_device() -> Device:
 
 
 def set_default_device(device: Any) -> None:
-    """Accepts the CPU, where tensors are made anyway."""
-    usable_device(device)
+    """Accepts the CPU, where tensors are made unless ``device=`` says otherwise."""
+    if transfer.place(device) is not cpu:
+        raise NotImplementedError("set_default_device: only 'cpu' is supported so far; pass device= where tensors are made")
 
 
 def is_tensor(obj: Any) -> bool:

@@ -1,0 +1,1 @@
+"""Triton source text for kernels on NVIDIA GPUs."""

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: the driver through ctypes, devices with their memory, and launches."""
