@@ -39,6 +39,8 @@ _functions: dict[tuple[int, Variant], Function] = {}
 class CudaProgram(Program):
     """A program for a GPU. What templates there are not yet raises NotImplementedError when sizes are bound."""
 
+    of_windows = False
+
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Sizes, name: str, device: Device
     ) -> None:  # fmt: skip
@@ -179,12 +181,13 @@ _told: set[str] = set()
 class BoundCudaProgram:
     """A program for fixed sizes: give it addresses and numbers, it launches its kernels and does not wait."""
 
-    __slots__ = ("_device", "_offsets", "_on_times", "_record", "_steps", "arena_bytes", "program")
+    __slots__ = ("_device", "_offsets", "_on_times", "_record", "_starts", "_steps", "arena_bytes", "program")
 
     def __init__(self, program: CudaProgram, steps: Sequence[Step | HostStep], sizes: Sizes) -> None:
         self.program = program
         self._device: CudaDevice = device_of(program.device)
         self._offsets, self.arena_bytes = plan_memory(program.schedule, lambda d: evaluate(d, sizes))
+        self._starts = [evaluate(b.offset, sizes) * b.dtype.itemsize for b in program.schedule.buffers]
         checked = any(step.checks for step in steps)
         self._record: Record | None = self._device.new_record(program.name) if checked else None
         self._steps = [s if isinstance(s, HostStep) else _Launch(s, self._device, self._record) for s in steps]
@@ -208,8 +211,9 @@ class BoundCudaProgram:
     def _addresses(self, inputs: Sequence[int], outputs: Sequence[int], arena: Block | None) -> list[int]:
         out: list[int] = []
         for number, buffer in enumerate(self.program.schedule.buffers):
-            if buffer.role == "temporary":
-                assert arena is not None or number not in self._offsets
+            if buffer.role == "part":
+                out.append(out[buffer.index] + self._starts[number])
+            elif buffer.role == "temporary":  # without an arena none has elements
                 out.append(0 if arena is None else arena.address + self._offsets.get(number, 0))
             else:
                 out.append((inputs if buffer.role == "input" else outputs)[buffer.index])
