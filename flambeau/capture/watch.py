@@ -68,7 +68,10 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(self._previous)
+        if self._previous is None or callable(self._previous):
+            sys.setprofile(self._previous)
+        else:
+            self._previous.enable()  # a profiler of cProfile, which sys.setprofile does not take back
         if self._collecting:
             gc.enable()
         changed = next((c for c, before in self._contents if contents_of(c) != before), None)

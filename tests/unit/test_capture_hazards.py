@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Callable
 from typing import Any
 
@@ -313,3 +314,16 @@ def test_a_module_compiled_in_place():
     for _ in range(2):
         assert torch.allclose(model(X), expected)
     assert runs_as_graph(model._compiled_call_impl)
+
+
+def test_capturing_goes_on_with_a_profiler():
+    c = torch.compile(lambda x: x * 2 + 1)
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert torch.equal(c(X), X * 2 + 1)
+        after = sum([1, 2])
+    finally:
+        profile.disable()
+    assert after == 3 and runs_as_graph(c)
+    assert any("sum" in str(entry.code) for entry in profile.getstats())
