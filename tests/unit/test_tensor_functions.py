@@ -175,7 +175,7 @@ def test_queries_and_settings() -> None:
     assert torch.is_tensor(x) and not torch.is_tensor(1) and torch.numel(x) == 6 and torch.typename(x) == "torch.FloatTensor"
     assert torch.finfo(torch.bfloat16).max == pytest.approx(3.3895e38, rel=1e-4) and torch.finfo(torch.float32).eps == np.finfo("f4").eps
     assert torch.iinfo(torch.uint8).max == 255 and torch.iinfo(torch.int64).min == -(2**63)
-    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and not torch.backends.mps.is_available()
+    assert torch.cuda.is_available() == (torch.cuda.device_count() > 0) and not torch.backends.mps.is_available()
     torch.set_float32_matmul_precision("high")
     assert torch.get_float32_matmul_precision() == "high"
     torch.set_float32_matmul_precision("highest")
