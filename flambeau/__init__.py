@@ -611,6 +611,9 @@ _LAZY = {
     "amp": ("flambeau.amp", None),
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
+    "serialization": ("flambeau.serialization", None),
+    "save": ("flambeau.serialization", "save"),
+    "load": ("flambeau.serialization", "load"),
     "conv1d": ("flambeau.nn.functional", "conv1d"),
     "conv2d": ("flambeau.nn.functional", "conv2d"),
     "conv3d": ("flambeau.nn.functional", "conv3d"),
@@ -643,16 +646,6 @@ def __getattr__(name: str) -> Any:
     value = found if attribute is None else getattr(found, attribute)
     globals()[name] = value
     return value
-
-
-def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
-    """Not there yet: use ``pickle.dump``, which keeps tensors that share memory sharing it."""
-    raise NotImplementedError("save: files of torch's format are not supported yet; use pickle.dump(obj, file)")
-
-
-def load(f: Any, *args: Any, **options: Any) -> Any:
-    """Not there yet: use ``pickle.load``."""
-    raise NotImplementedError("load: files of torch's format are not supported yet; use pickle.load(file)")
 
 
 def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
