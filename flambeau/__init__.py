@@ -611,6 +611,7 @@ _LAZY = {
     "amp": ("flambeau.amp", None),
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
+    "onnx": ("flambeau.onnx", None),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),

@@ -13,7 +13,8 @@ import os
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from flambeau.core import dtypes
@@ -25,7 +26,7 @@ from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.tensor import from_memory
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _STORAGES = {
     "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64, "HalfStorage": dtypes.float16, "BFloat16Storage": dtypes.bfloat16,
@@ -277,6 +278,18 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
         module, _, name = path.rpartition(".")
         for spelled in (module, "torch" + module[len("flambeau") :] if module.partition(".")[0] == "flambeau" else module):
             _safe[spelled, name] = item
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """Within ``with``, let files that are loaded with ``weights_only`` call these as well."""
+    before = dict(_safe)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe.clear()
+        _safe.update(before)
 
 
 def get_safe_globals() -> list[Any]:

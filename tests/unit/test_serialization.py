@@ -91,6 +91,9 @@ def test_weights_alone_name_nothing_else() -> None:
         again(Settings())
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         again(torch.nn.Linear(1, 1))
+    with torch.serialization.safe_globals([Settings]):
+        assert isinstance(again(Settings()), Settings)
+    assert torch.serialization.get_safe_globals() == []
     torch.serialization.add_safe_globals([Settings])
     try:
         assert isinstance(again(Settings()), Settings) and torch.serialization.get_safe_globals() == [Settings]
