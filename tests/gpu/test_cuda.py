@@ -275,3 +275,46 @@ def test_what_the_gpu_is() -> None:
     assert torch.cuda.get_device_name() and torch.cuda.get_device_capability()[0] >= 7
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         torch.ones(1, device="cuda:99")
+
+
+def test_compiled_functions_run_there() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return F.gelu(x @ w).softmax(-1) * 2
+
+    x, w = torch.randn(5, 7), torch.randn(7, 4)
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(3):
+        compare(compiled(x.cuda(), w.cuda()), function(x, w), "compiled")
+    compare(compiled(torch.ones(9, 7, device="cuda"), w.cuda()), function(torch.ones(9, 7), w), "another size")
+    assert not compiled(x, w).is_cuda and "on cuda:0" in str(compiled.explain())
+
+
+def compiled_losses(device: str) -> list[float]:
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+
+    @torch.compile(fullgraph=True)
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x, y = torch.randn(12, 6).to(device), (torch.arange(12) % 3).to(device)
+    return [step(x, y).item() for _ in range(5)]
+
+
+def test_compiled_training_follows_the_cpu() -> None:
+    np.testing.assert_allclose(compiled_losses("cuda"), compiled_losses("cpu"), rtol=1e-4)
+    assert compiled_losses("cpu")[-1] < compiled_losses("cpu")[0]
+
+
+def test_a_capture_with_two_devices_goes_on_without() -> None:
+    @torch.compile
+    def function(x: Any) -> Any:
+        return x.cuda() * 2 + x.cuda()
+
+    x = torch.arange(3.0)
+    assert [function(x).tolist() for _ in range(2)] == [[0, 3, 6]] * 2
