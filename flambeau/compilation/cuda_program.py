@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -25,9 +25,10 @@ from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
 from flambeau.schedule.memory import plan_memory
+from flambeau.schedule.operands import MatmulOperands
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
-from flambeau.templates.gpu_matmul import FACTORS, SIZES, STRIDES, GpuMatmul
+from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
 
@@ -38,8 +39,6 @@ _functions: dict[tuple[int, Variant], Function] = {}
 
 class CudaProgram(Program):
     """A program for a GPU. What templates there are not yet raises NotImplementedError when sizes are bound."""
-
-    of_windows = False
 
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Sizes, name: str, device: Device
@@ -93,12 +92,24 @@ class CudaProgram(Program):
         for name, buffer, offset, kind in zip(FACTORS, operands.buffers, operands.offsets, operands.dtypes, strict=True):
             step.buffers.append((step.at(name), buffer, evaluate(offset, sizes) * kind.itemsize))
         strides = [evaluate(s, sizes) for s in (*operands.strides[0], *operands.strides[1])]
-        for name, value in zip((*SIZES, *STRIDES), (rows, columns, depth, inner, *strides), strict=True):
+        values = (rows, columns, depth, inner, *strides, *_window_arguments(operands, sizes))
+        for name, value in zip(template.arguments[len(FACTORS) :], values, strict=True):
             step.values[step.at(name)] = value
         return step
 
     def _most_elements(self, sizes: Sizes) -> int:
         return max((evaluate(b.numel, sizes) for b in self.schedule.buffers), default=0)
+
+
+def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
+    """The numbers of `WINDOWS`. A size of 0 divides nothing: there is no position to take apart."""
+    if operands.windows is None:
+        return []
+    out: list[int] = []
+    for digits in (operands.windows.rows.filled(), operands.windows.columns.filled()):
+        out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
+        out += [evaluate(stride, sizes) for stride in digits.strides]
+    return out
 
 
 @dataclass
@@ -181,7 +192,7 @@ _told: set[str] = set()
 class BoundCudaProgram:
     """A program for fixed sizes: give it addresses and numbers, it launches its kernels and does not wait."""
 
-    __slots__ = ("_device", "_offsets", "_on_times", "_record", "_starts", "_steps", "arena_bytes", "program")
+    __slots__ = ("_device", "_offsets", "_record", "_starts", "_steps", "arena_bytes", "program")
 
     def __init__(self, program: CudaProgram, steps: Sequence[Step | HostStep], sizes: Sizes) -> None:
         self.program = program
@@ -191,7 +202,6 @@ class BoundCudaProgram:
         checked = any(step.checks for step in steps)
         self._record: Record | None = self._device.new_record(program.name) if checked else None
         self._steps = [s if isinstance(s, HostStep) else _Launch(s, self._device, self._record) for s in steps]
-        self._on_times: Callable[[list[float]], None] | None = None
 
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Launch on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""

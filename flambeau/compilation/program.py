@@ -41,9 +41,6 @@ class Program:
     bound program is found on disk.
     """
 
-    # Whether its matrix products read windows of images in place.
-    of_windows = True
-
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None,
         name: str = "graph",
@@ -67,7 +64,7 @@ class Program:
         if sizes is not None:
             split = report_pass("split", split, split_reductions(split, long_reductions(split, sizes), sizes))
         counters["schedules"] += 1
-        found = make_schedule(split, self.inputs, self.outputs, self.of_windows)
+        found = make_schedule(split, self.inputs, self.outputs)
         events.emit("timing", stage="schedule", name=self.name, milliseconds=(time.perf_counter() - started) * 1e3)
         return found
 
