@@ -229,6 +229,16 @@ class BoundCudaProgram:
                 out.append((inputs if buffer.role == "input" else outputs)[buffer.index])
         return out
 
+    def sources(self) -> list[str]:
+        """The Triton text of each kernel once, with what it was compiled for."""
+        found: dict[KernelText, str] = {}
+        for launch in self._steps:
+            if isinstance(launch, _Launch):
+                step = launch.step
+                constants = ", ".join(f"{name} = {value}" for name, value in step.chosen.constants)
+                found.setdefault(step.text, f"# {constants}, {step.chosen.warps} warps, {step.chosen.programs} programs\n{step.text.text}")
+        return list(found.values())
+
     def draw_from(self, generator: int) -> None:
         """Nothing: no kernel draws random numbers here."""
 
@@ -236,10 +246,10 @@ class BoundCudaProgram:
 class _Launch:
     """A step on its device, its code compiled when it is first needed."""
 
-    __slots__ = ("_arguments", "_device", "_functions", "_grid", "_step")
+    __slots__ = ("_arguments", "_device", "_functions", "_grid", "step")
 
     def __init__(self, step: Step, device: CudaDevice, record: Record | None) -> None:
-        self._step = step
+        self.step = step
         self._device = device
         self._grid = (step.chosen.programs, step.batches)
         self._functions: dict[bool, Function] = {}
@@ -249,11 +259,11 @@ class _Launch:
 
     def run(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         slots, every = self._arguments.slots, 0
-        for position, buffer, offset in self._step.buffers:
+        for position, buffer, offset in self.step.buffers:
             address = addresses[buffer] + offset
             slots[position] = address
             every |= address
-        for position, number, kind in self._step.scalars:
+        for position, number, kind in self.step.scalars:
             slots[position] = scalar_bits(numbers[number], kind)
         aligned = every & 15 == 0
         function = self._functions.get(aligned)
@@ -264,7 +274,7 @@ class _Launch:
     def _load(self, aligned: bool) -> Function:
         device = self._device
         major, minor = device.capability
-        variant = self._step.variant(aligned, 10 * major + minor)
+        variant = self.step.variant(aligned, 10 * major + minor)
         key = (device.index, variant)
         found = _functions.get(key)
         if found is None:

@@ -78,6 +78,8 @@ def compare(found: Any, expected: Any, name: str) -> None:
 
 
 def check_operator(name: str, kind: Any, samples: int) -> None:
+    if SIMULATED and name in ("polygamma", "zeta"):
+        pytest.skip("Triton's interpreter cannot combine comparisons of single numbers")
     operator = ALL[name]
     for call in samples_of(operator)[:samples]:
         on_cpu, _ = tensors(operator, call, "cpu", kind)
@@ -287,6 +289,7 @@ def test_compiled_functions_run_there() -> None:
         compare(compiled(x.cuda(), w.cuda()), function(x, w), "compiled")
     compare(compiled(torch.ones(9, 7, device="cuda"), w.cuda()), function(torch.ones(9, 7), w), "another size")
     assert not compiled(x, w).is_cuda and "on cuda:0" in str(compiled.explain())
+    assert "tl.dot(a, b, total" in compiled.explain().kernels[0] and "@triton.jit" not in compiled.explain().kernels[2]
 
 
 def compiled_losses(device: str) -> list[float]:
