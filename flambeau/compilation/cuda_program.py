@@ -28,6 +28,7 @@ from flambeau.schedule.memory import plan_memory
 from flambeau.schedule.operands import MatmulOperands
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
+from flambeau.schedule.split import GPU_PIECES
 from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
@@ -38,7 +39,9 @@ _functions: dict[tuple[int, Variant], Function] = {}
 
 
 class CudaProgram(Program):
-    """A program for a GPU. What templates there are not yet raises NotImplementedError when sizes are bound."""
+    """A program for a GPU. What has no GPU code yet is done on the host, see `HostStep`."""
+
+    pieces = GPU_PIECES
 
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Sizes, name: str, device: Device
@@ -147,10 +150,12 @@ class Step:
         fixed = {position for position, _, _ in self.scalars}
         names |= {
             n for p, (n, kind) in enumerate(self.signature.items())
-            if kind in ("i32", "i64") and p not in fixed and self.values[p] and self.values[p] % 16 == 0
+            if kind in ("i32", "i64") and p not in fixed and self.values[p] % 16 == 0
         }  # fmt: skip
         c = self.chosen
-        return Variant(self.text, tuple(self.signature.items()), c.constants, c.index, c.warps, frozenset(names), capability, c.stages)
+        # Older GPUs have less shared memory.
+        stages = c.stages if capability >= 90 else min(c.stages, 3)
+        return Variant(self.text, tuple(self.signature.items()), c.constants, c.index, c.warps, frozenset(names), capability, stages)
 
 
 class HostStep:
