@@ -14,7 +14,7 @@ from flambeau.compilation.triton_driver import Variant, get_cubin
 from flambeau.core import events
 from flambeau.core.aval import Aval
 from flambeau.core.device import Device
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, int64
 from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import evaluate
@@ -29,6 +29,7 @@ from flambeau.schedule.operands import MatmulOperands
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import GPU_PIECES
+from flambeau.templates import gpu_rows
 from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
@@ -62,7 +63,7 @@ class CudaProgram(Program):
         if call.kind == "matmul":
             return self._matmul(call, sizes)
         if call.kind not in ("loop", "scatter"):
-            return HostStep(call, sizes)
+            return _row_step(call, sizes) or HostStep(call, sizes)
         assert call.built is not None
         built = call.built
         code = _codes.get(built.kernel)
@@ -102,6 +103,29 @@ class CudaProgram(Program):
 
     def _most_elements(self, sizes: Sizes) -> int:
         return max((evaluate(b.numel, sizes) for b in self.schedule.buffers), default=0)
+
+
+def _row_step(call: Call, sizes: Sizes) -> Step | None:
+    """The launch of a scan, or of a sort of short rows of narrow types; None where there is no GPU code."""
+    attributes = call.attributes
+    element: dtype = attributes["dtype"]
+    shape = [evaluate(d, sizes) for d in attributes["shape"]]
+    if call.kind == "random" or not prod(shape):
+        return None
+    axis = attributes["axis"]
+    length, inner = shape[axis], prod(shape[axis + 1 :])
+    if call.kind == "scan":
+        text, target = gpu_rows.scan_text(attributes["kind"], element), element
+    elif gpu_rows.can_sort(element, length):
+        text, target = gpu_rows.argsort_text(element, attributes["descending"]), int64
+    else:
+        return None
+    lines = prod(shape) // length
+    chosen = gpu_rows.configure(lines, length, inner)
+    step = Step(text, chosen, dict(gpu_rows.row_signature(element, target, chosen.index)))
+    step.buffers += [(1, call.reads[0], 0), (2, call.writes[0], 0)]
+    step.values[3:] = [lines, length, inner]
+    return step
 
 
 def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
@@ -159,9 +183,9 @@ class Step:
 
 
 class HostStep:
-    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), scans and sorts.
+    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), sorts of long rows.
 
-    Scans and sorts are told of once, since they wait for the GPU and move all elements twice.
+    Sorts are told of once, since they wait for the GPU and move all elements twice.
     """
 
     checks = False
