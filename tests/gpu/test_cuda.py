@@ -179,6 +179,26 @@ def test_views_and_changes_in_place() -> None:
     assert y[1].tolist() == [9, 9, 9, -1] and y.view(-1)[5:7].tolist() == [9, 9]
 
 
+def test_other_views_of_the_same_memory() -> None:
+    y = torch.arange(6.0, device="cuda")
+    wide, windows = y.view(torch.int32), y[1:].as_strided((2, 2), (2, 1), 2)
+    assert wide.is_cuda and wide.view(torch.float32).tolist() == y.tolist() and wide.data_ptr() == y.data_ptr()
+    assert windows.is_cuda and windows.tolist() == [[2, 3], [4, 5]] and y.view(torch.uint8).shape == (24,)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8], ids=repr)
+def test_rows_are_scanned_and_sorted(kind: Any) -> None:
+    for shape, dim in (((3, 20), 1), ((2, 9, 4), 1)) if SIMULATED else (((5, 70), 1), ((70, 3), 0), ((2, 2100), 1), ((2, 9, 4), 1)):
+        x = (torch.randn(*shape) * 4).to(kind)
+        if kind is torch.float32:
+            x[x > 5] = float("nan")
+            x[(x > 0) & (x < 1)] = -0.0
+        compare(x.cuda().cumsum(dim), x.cumsum(dim), str(shape))
+        compare(x.cuda().cummax(dim), x.cummax(dim), str(shape))
+        for descending in (False, True):
+            compare(torch.sort(x.cuda(), dim, descending, stable=True), torch.sort(x, dim, descending, stable=True), str(shape))
+
+
 def test_bad_indices_are_told_when_one_waits() -> None:
     y = torch.arange(4.0, device="cuda")
     wrong = y.index_select(0, torch.tensor([1, 9], device="cuda"))
