@@ -14,6 +14,7 @@ from typing import Any
 from flambeau import prims as p
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
+from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostNumber
 from flambeau.core.source_lines import user_line
@@ -91,7 +92,8 @@ class CaptureEntry(Entry):
         if origins.wanted():
             lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
             origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
-        found = [(g, meta_of(_ints(g.shape), g.dtype)) for g in parts if g is not None]
+        device = self.metas[0].device
+        found = [(g, meta_of(_ints(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
 
@@ -114,7 +116,8 @@ def span_of(tensors: Sequence[Any]) -> Any:
     item = tensors[0].meta.dtype.itemsize
     start = min(t.address for t in tensors)
     end = max(t.address + item * _extent(t.meta) for t in tensors)
-    return dispatch.new_tensor(tensors[0].memory, start, meta_of(((end - start) // item,), tensors[0].meta.dtype))
+    meta = meta_of(((end - start) // item,), tensors[0].meta.dtype, None, tensors[0].meta.device)
+    return dispatch.new_tensor(tensors[0].memory, start, meta)
 
 
 def _extent(meta: TensorMeta) -> int:
@@ -151,6 +154,7 @@ class Recorder:
         self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
         self._copies = 0
+        self._device: Device | None = None
         self.on_value: Callable[[str], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -231,8 +235,22 @@ class Recorder:
         return p.as_strided(flat, shape=tensor.meta.shape, strides=tensor.meta.strides, offset=offset)
 
     # -- calls ------------------------------------------------------------------------------------------
+    def takes(self, device: Device) -> bool:
+        """Whether what is on a device belongs into the graph, which is for one device; the capture ends where it does not."""
+        if self._device is None:
+            self._device = device
+        if device == self._device:
+            return True
+        self.flush("it uses two devices")
+        return False
+
+    def _takes_all(self, tensors: Sequence[Any]) -> bool:
+        return all(self.takes(device) for device in {t.meta.device for t in tensors} or {cpu})
+
     def call(self, call: Call) -> Any:
         """Record an operator call; returns pending tensors in the structure of its results."""
+        if not self._takes_all(call.tensors):
+            return dispatch.run_call(call)
         try:
             return self._record(call)
         except Unfollowed:
@@ -285,8 +303,9 @@ class Recorder:
     def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
         if operator.kind == "pointwise" and tensors:
             folding = make_folding([t.meta for t in tensors], operator.name)
-            return [meta_of(folding.shape, n.dtype, folding.strides) for n in outputs]
-        return [meta_of(_ints(n.shape), n.dtype) for n in outputs]
+            return [meta_of(folding.shape, n.dtype, folding.strides, tensors[0].meta.device) for n in outputs]
+        device = tensors[0].meta.device if tensors else cpu
+        return [meta_of(_ints(n.shape), n.dtype, None, device) for n in outputs]
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
@@ -324,9 +343,9 @@ class Recorder:
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
         return self._tensor(storage, 0, meta, state)
 
-    def zeros(self, shape: tuple[int, ...], kind: dtype) -> Any:
-        """A new tensor of zeros; also what undefined contents are."""
-        return self.pending(p.constant(0, shape, kind), meta_of(shape, kind))
+    def zeros(self, shape: tuple[int, ...], kind: dtype, device: Device) -> Any:
+        """A new tensor of zeros on a device that the graph takes; also what undefined contents are."""
+        return self.pending(p.constant(0, shape, kind), meta_of(shape, kind, None, device))
 
     def constant(self, tensor: Any) -> Any:
         """A new tensor with the contents of one that was made from Python data during the capture."""
@@ -357,7 +376,7 @@ class Recorder:
         made: list[Any] = []
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
-            meta = meta_of(view.shape, source.meta.dtype, view.strides)
+            meta = meta_of(view.shape, source.meta.dtype, view.strides, source.meta.device)
             tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
             tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
@@ -371,9 +390,11 @@ class Recorder:
 
     def run_graph(self, function: GraphFunction, operand: Any) -> list[Any]:
         """Record a call of a function of one tensor."""
+        if not self.takes(operand.meta.device):
+            return dispatch.run_graph(function, operand)
         node = self.read(operand)
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
-        found = [(output, meta_of(_ints(output.shape), output.dtype)) for output in outputs]
+        found = [(output, meta_of(_ints(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
 
     # -- changes ----------------------------------------------------------------------------------------
@@ -399,11 +420,13 @@ class Recorder:
             check_in_place(operator.name, target)
             self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
             made.append(target)
-        rest = [(n, meta_of(_ints(n.shape), n.dtype)) for n in outputs[len(slots) :]]
+        rest = [(n, meta_of(_ints(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
         return made + self.results(operator.name, self._operands(call, nodes), rest)
 
     def call_into(self, call: Call, target: Any) -> Any:
         """Record an in-place call or one with ``out=``."""
+        if not self._takes_all([*call.tensors, target]):
+            return dispatch.run_into(call, target)
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)

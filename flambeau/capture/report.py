@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flambeau.compilation.program import Program
+from flambeau.compilation.program import BoundProgram, Program
 from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
 
@@ -22,7 +22,7 @@ class Explanation:
         self.eager_reason = compiled.eager_reason
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
-        self.kernels = [kernels_text(p) for p in programs]
+        self.kernels = [_kernels(a) for a in compiled.artifacts]
         self.guards = [_guards_text(a) for a in compiled.artifacts]
         self.memory = [_memory_text(a) for a in compiled.artifacts]
         self.runs = [a.runs for a in compiled.artifacts]
@@ -44,6 +44,14 @@ def _program(artifact: Artifact) -> Program:
     bound = artifact.segment.plan.run.bound
     assert bound is not None
     return bound.program
+
+
+def _kernels(artifact: Artifact) -> str:
+    """The kernels, and what they are compiled from where that can be read: Triton for GPUs."""
+    bound = artifact.segment.plan.run.bound
+    assert bound is not None
+    text = kernels_text(bound.program)
+    return text if isinstance(bound, BoundProgram) else "\n".join([text, *bound.sources()])
 
 
 def kernels_text(program: Program) -> str:

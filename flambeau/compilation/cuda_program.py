@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ from flambeau.compilation.triton_driver import Variant, get_cubin
 from flambeau.core import events
 from flambeau.core.aval import Aval
 from flambeau.core.device import Device
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, int64
 from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import evaluate
@@ -25,9 +25,12 @@ from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
 from flambeau.schedule.memory import plan_memory
+from flambeau.schedule.operands import MatmulOperands
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
-from flambeau.templates.gpu_matmul import FACTORS, SIZES, STRIDES, GpuMatmul
+from flambeau.schedule.split import GPU_PIECES
+from flambeau.templates import gpu_rows
+from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
 
@@ -37,9 +40,9 @@ _functions: dict[tuple[int, Variant], Function] = {}
 
 
 class CudaProgram(Program):
-    """A program for a GPU. What templates there are not yet raises NotImplementedError when sizes are bound."""
+    """A program for a GPU. What has no GPU code yet is done on the host, see `HostStep`."""
 
-    of_windows = False
+    pieces = GPU_PIECES
 
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Sizes, name: str, device: Device
@@ -60,7 +63,7 @@ class CudaProgram(Program):
         if call.kind == "matmul":
             return self._matmul(call, sizes)
         if call.kind not in ("loop", "scatter"):
-            return HostStep(call, sizes)
+            return _row_step(call, sizes) or HostStep(call, sizes)
         assert call.built is not None
         built = call.built
         code = _codes.get(built.kernel)
@@ -93,12 +96,47 @@ class CudaProgram(Program):
         for name, buffer, offset, kind in zip(FACTORS, operands.buffers, operands.offsets, operands.dtypes, strict=True):
             step.buffers.append((step.at(name), buffer, evaluate(offset, sizes) * kind.itemsize))
         strides = [evaluate(s, sizes) for s in (*operands.strides[0], *operands.strides[1])]
-        for name, value in zip((*SIZES, *STRIDES), (rows, columns, depth, inner, *strides), strict=True):
+        values = (rows, columns, depth, inner, *strides, *_window_arguments(operands, sizes))
+        for name, value in zip(template.arguments[len(FACTORS) :], values, strict=True):
             step.values[step.at(name)] = value
         return step
 
     def _most_elements(self, sizes: Sizes) -> int:
         return max((evaluate(b.numel, sizes) for b in self.schedule.buffers), default=0)
+
+
+def _row_step(call: Call, sizes: Sizes) -> Step | None:
+    """The launch of a scan, or of a sort of short rows of narrow types; None where there is no GPU code."""
+    attributes = call.attributes
+    element: dtype = attributes["dtype"]
+    shape = [evaluate(d, sizes) for d in attributes["shape"]]
+    if call.kind == "random" or not prod(shape):
+        return None
+    axis = attributes["axis"]
+    length, inner = shape[axis], prod(shape[axis + 1 :])
+    if call.kind == "scan":
+        text, target = gpu_rows.scan_text(attributes["kind"], element), element
+    elif gpu_rows.can_sort(element, length):
+        text, target = gpu_rows.argsort_text(element, attributes["descending"]), int64
+    else:
+        return None
+    lines = prod(shape) // length
+    chosen = gpu_rows.configure(lines, length, inner)
+    step = Step(text, chosen, dict(gpu_rows.row_signature(element, target, chosen.index)))
+    step.buffers += [(1, call.reads[0], 0), (2, call.writes[0], 0)]
+    step.values[3:] = [lines, length, inner]
+    return step
+
+
+def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
+    """The numbers of `WINDOWS`. A size of 0 divides nothing: there is no position to take apart."""
+    if operands.windows is None:
+        return []
+    out: list[int] = []
+    for digits in (operands.windows.rows.filled(), operands.windows.columns.filled()):
+        out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
+        out += [evaluate(stride, sizes) for stride in digits.strides]
+    return out
 
 
 @dataclass
@@ -136,16 +174,18 @@ class Step:
         fixed = {position for position, _, _ in self.scalars}
         names |= {
             n for p, (n, kind) in enumerate(self.signature.items())
-            if kind in ("i32", "i64") and p not in fixed and self.values[p] and self.values[p] % 16 == 0
+            if kind in ("i32", "i64") and p not in fixed and self.values[p] % 16 == 0
         }  # fmt: skip
         c = self.chosen
-        return Variant(self.text, tuple(self.signature.items()), c.constants, c.index, c.warps, frozenset(names), capability, c.stages)
+        # Older GPUs have less shared memory.
+        stages = c.stages if capability >= 90 else min(c.stages, 3)
+        return Variant(self.text, tuple(self.signature.items()), c.constants, c.index, c.warps, frozenset(names), capability, stages)
 
 
 class HostStep:
-    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), scans and sorts.
+    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), sorts of long rows.
 
-    Scans and sorts are told of once, since they wait for the GPU and move all elements twice.
+    Sorts are told of once, since they wait for the GPU and move all elements twice.
     """
 
     checks = False
@@ -181,7 +221,7 @@ _told: set[str] = set()
 class BoundCudaProgram:
     """A program for fixed sizes: give it addresses and numbers, it launches its kernels and does not wait."""
 
-    __slots__ = ("_device", "_offsets", "_on_times", "_record", "_starts", "_steps", "arena_bytes", "program")
+    __slots__ = ("_device", "_offsets", "_record", "_starts", "_steps", "arena_bytes", "program")
 
     def __init__(self, program: CudaProgram, steps: Sequence[Step | HostStep], sizes: Sizes) -> None:
         self.program = program
@@ -191,7 +231,6 @@ class BoundCudaProgram:
         checked = any(step.checks for step in steps)
         self._record: Record | None = self._device.new_record(program.name) if checked else None
         self._steps = [s if isinstance(s, HostStep) else _Launch(s, self._device, self._record) for s in steps]
-        self._on_times: Callable[[list[float]], None] | None = None
 
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Launch on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""
@@ -219,6 +258,16 @@ class BoundCudaProgram:
                 out.append((inputs if buffer.role == "input" else outputs)[buffer.index])
         return out
 
+    def sources(self) -> list[str]:
+        """The Triton text of each kernel once, with what it was compiled for."""
+        found: dict[KernelText, str] = {}
+        for launch in self._steps:
+            if isinstance(launch, _Launch):
+                step = launch.step
+                constants = ", ".join(f"{name} = {value}" for name, value in step.chosen.constants)
+                found.setdefault(step.text, f"# {constants}, {step.chosen.warps} warps, {step.chosen.programs} programs\n{step.text.text}")
+        return list(found.values())
+
     def draw_from(self, generator: int) -> None:
         """Nothing: no kernel draws random numbers here."""
 
@@ -226,10 +275,10 @@ class BoundCudaProgram:
 class _Launch:
     """A step on its device, its code compiled when it is first needed."""
 
-    __slots__ = ("_arguments", "_device", "_functions", "_grid", "_step")
+    __slots__ = ("_arguments", "_device", "_functions", "_grid", "step")
 
     def __init__(self, step: Step, device: CudaDevice, record: Record | None) -> None:
-        self._step = step
+        self.step = step
         self._device = device
         self._grid = (step.chosen.programs, step.batches)
         self._functions: dict[bool, Function] = {}
@@ -239,11 +288,11 @@ class _Launch:
 
     def run(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         slots, every = self._arguments.slots, 0
-        for position, buffer, offset in self._step.buffers:
+        for position, buffer, offset in self.step.buffers:
             address = addresses[buffer] + offset
             slots[position] = address
             every |= address
-        for position, number, kind in self._step.scalars:
+        for position, number, kind in self.step.scalars:
             slots[position] = scalar_bits(numbers[number], kind)
         aligned = every & 15 == 0
         function = self._functions.get(aligned)
@@ -254,7 +303,7 @@ class _Launch:
     def _load(self, aligned: bool) -> Function:
         device = self._device
         major, minor = device.capability
-        variant = self._step.variant(aligned, 10 * major + minor)
+        variant = self.step.variant(aligned, 10 * major + minor)
         key = (device.index, variant)
         found = _functions.get(key)
         if found is None:

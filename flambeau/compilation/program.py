@@ -19,7 +19,7 @@ from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.specs import InputSpec, OutputSpec
-from flambeau.schedule.split import long_reductions, split_reductions
+from flambeau.schedule.split import CPU_PIECES, long_reductions, split_reductions
 
 if TYPE_CHECKING:
     from flambeau.compilation.emission import Emitted
@@ -41,8 +41,7 @@ class Program:
     bound program is found on disk.
     """
 
-    # Whether its matrix products read windows of images in place.
-    of_windows = True
+    pieces = CPU_PIECES
 
     def __init__(
         self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], sizes: Mapping[str, int] | None = None,
@@ -65,9 +64,10 @@ class Program:
             events.emit("graph", name=self.name, text=as_python(split))
         started = time.perf_counter()
         if sizes is not None:
-            split = report_pass("split", split, split_reductions(split, long_reductions(split, sizes), sizes))
+            chosen = long_reductions(split, sizes, self.pieces)
+            split = report_pass("split", split, split_reductions(split, chosen, sizes, self.pieces))
         counters["schedules"] += 1
-        found = make_schedule(split, self.inputs, self.outputs, self.of_windows)
+        found = make_schedule(split, self.inputs, self.outputs)
         events.emit("timing", stage="schedule", name=self.name, milliseconds=(time.perf_counter() - started) * 1e3)
         return found
 

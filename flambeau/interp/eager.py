@@ -65,7 +65,7 @@ def plan_function(
     ``views``: whether outputs that only rearrange operands share their memory: never, maybe, or only (no program is made then,
     and the plan has neither views nor a program when strides cannot express them).
     """
-    device = common_device(metas)
+    device = common_device([*metas, *(r for r in results if isinstance(r, TensorMeta))])
     seen = [_seen(m, f) for m, f in zip(metas, foldings, strict=True)]
     layouts = tuple(layout_of(shape, strides) for shape, strides in seen)
     values = dict(sizes)
@@ -105,8 +105,8 @@ def _output_metas(
     function: GraphFunction, sizes: Mapping[str, int], results: Sequence[Result], metas: Sequence[TensorMeta], into: tuple[int | None, ...]
 ) -> list[TensorMeta]:
     out: list[TensorMeta] = []
-    device = metas[0].device if metas else cpu
     found = function.output_shapes(sizes)
+    device = metas[0].device if metas else cpu
     for k, node in enumerate(function.graph.outputs):
         target = into[k]
         result = results[k] if k < len(results) else (None, None)

@@ -14,7 +14,7 @@ from flambeau.derivative.partition import Partition, partition
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.specs import InputSpec, OutputSpec
-from flambeau.schedule.split import long_reductions
+from flambeau.schedule.split import CPU_PIECES, GPU_PIECES, long_reductions
 
 Ints = tuple[int, ...]
 Layout = tuple[int, ...] | None  # stride classes, None for row-major
@@ -55,7 +55,8 @@ class GraphFunction:
         self, layouts: tuple[Layout, ...], outputs: tuple[OutputSpec, ...], sizes: Mapping[str, int], device: Device = cpu
     ) -> Program:
         """The program for tensors with these stride classes, and for sizes at which the same reductions are split."""
-        key = (layouts, outputs, long_reductions(self.graph, sizes), device)
+        pieces = CPU_PIECES if device is cpu else GPU_PIECES
+        key = (layouts, outputs, long_reductions(self.graph, sizes, pieces), device)
         found = self._programs.get(key)
         if found is None:
             inputs = [InputSpec(None if layout is None else stride_dims(i, layout)) for i, layout in enumerate(layouts)]

@@ -36,6 +36,16 @@ ROLES = {"Value": "value", "Values": "values", "Size": "size", "Sizes": "sizes"}
 KINDS = ("pointwise", "view", "reshape", "general")
 
 
+def _default_tails(signature: inspect.Signature) -> dict[int, tuple[Any, ...]]:
+    """By the number of positional arguments, the defaults of all parameters after them, where that is all that is missing."""
+    parameters = list(signature.parameters.values())
+    positional = sum(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters)
+    if any(p.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY) for p in parameters):
+        return {}
+    tails = {count: tuple(p.default for p in parameters[count:]) for count in range(positional + 1)}
+    return {count: tail for count, tail in tails.items() if inspect.Parameter.empty not in tail}
+
+
 class Operator:
     """A declared operation; calling it dispatches on its arguments (nodes: build the body inline; tensors: run)."""
 
@@ -52,6 +62,7 @@ class Operator:
         "roles",
         "samples",
         "signature",
+        "_tails",
     )
 
     def __init__(
@@ -68,6 +79,7 @@ class Operator:
         self.signature = inspect.signature(body)
         self.names = tuple(self.signature.parameters)
         self.defaults = {n: p.default for n, p in self.signature.parameters.items() if p.default is not p.empty}
+        self._tails = _default_tails(self.signature)
         self.roles = tuple(_role(p.annotation) for p in self.signature.parameters.values())
         values = [n for n, r in zip(self.names, self.roles, strict=True) if r in ("value", "values")]
         self.promoted = frozenset(values if promoted is None else promoted)
@@ -85,6 +97,8 @@ class Operator:
         """All arguments in the order of the parameters, defaults filled in; TypeError as Python's for a bad call."""
         if not kwargs and len(args) == len(self.names):
             return args
+        if not kwargs and len(args) in self._tails:
+            return (*args, *self._tails[len(args)])
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return tuple(bound.arguments.values())

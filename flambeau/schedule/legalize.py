@@ -14,11 +14,8 @@ from flambeau.schedule.specs import Strides
 MOST_PARTS = 4
 
 
-def legalize(graph: Graph, layouts: Mapping[Node, Strides], of_windows: bool = True) -> Graph:
-    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major.
-
-    ``of_windows``: products read windows of images in place.
-    """
+def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
+    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major."""
     count = 0
 
     def copied(node: Node) -> Node:
@@ -37,7 +34,7 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], of_windows: bool = T
         if node.op.name == "cat" and len(sources) > MOST_PARTS:
             return joined(node, sources)
         if node.op.name == "matmul":
-            return Node(node.op, readable_factors(sources, layouts, of_windows), **node.attributes)
+            return Node(node.op, readable_factors(sources, layouts), **node.attributes)
         if node.op.family == "row":
             ready = tuple(s if s.op is not INPUT and s.op.family not in ("view", "source") else p.copy(s) for s in sources)
             return Node(node.op, ready, **node.attributes)

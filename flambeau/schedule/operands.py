@@ -128,10 +128,10 @@ class MatmulOperands:
         )  # fmt: skip
 
 
-def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides], of_windows: bool) -> tuple[Node, ...]:
-    """A product's factors, copied as far as the template cannot read them; ``of_windows`` tells whether it reads windows."""
+def readable_factors(factors: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> tuple[Node, ...]:
+    """A product's factors, copied as far as the template cannot read them."""
     ready = tuple(f if _is_readable(f, layouts) else _copied(f, layouts) for f in factors)
-    windows = None if ready[1] is factors[1] or not of_windows else over_copied_images(factors[1], layouts)
+    windows = None if ready[1] is factors[1] else over_copied_images(factors[1], layouts)
     if windows is not None and _batches((ready[0], windows), layouts) is not None:
         return ready[0], windows
     for copied in ((), (1,), (0,)):

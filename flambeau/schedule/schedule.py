@@ -68,20 +68,20 @@ class Schedule:
     scalars: tuple[int, ...]
 
 
-def make_schedule(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], of_windows: bool = True) -> Schedule:
-    """Legalize, fuse, order and lower ``graph``; ``of_windows`` as in `legalize`."""
-    return _Scheduler(graph, inputs, outputs, of_windows).run()
+def make_schedule(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> Schedule:
+    """Legalize, fuse, order and lower ``graph``."""
+    return _Scheduler(graph, inputs, outputs).run()
 
 
 class _Scheduler:
-    def __init__(self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], of_windows: bool) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
         self.inputs = inputs
         self.layouts: dict[Node, Strides] = {
             node: spec.strides for node, spec in zip(graph.inputs, inputs, strict=True) if spec.strides is not None
         }
         simple = report_pass("simplify", graph, simplify(graph))
         merged = report_pass("merge_sums", simple, merge_sums(simple))
-        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, of_windows))
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from flambeau import prims as p
 from flambeau.core.symbolic import Dim, evaluate, is_constant, product
@@ -11,42 +12,56 @@ from flambeau.ir.node import Node, rebuild
 
 # Below this many elements one thread is fast enough.
 WORTH = 1 << 16
-# A kernel with this many independent pieces keeps all threads busy as it is.
-PIECES = 16
+# Columns that are reduced at once.
 COLUMNS = 64
-# Rows of a piece where several columns are reduced at once, and elements of a piece of one long row.
-SHORT, LONG = 128, 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How a machine likes reductions cut. A kernel with ``enough`` independent pieces keeps all of it busy as it is. A piece has
+    ``short`` rows where many columns are reduced at once, and ``long`` elements of one long row."""
+
+    enough: int
+    short: int
+    long: int
+
+    def length(self, node: Node, results: int) -> int:
+        """The elements of a piece."""
+        return self.long if results < COLUMNS or _by_rows(node) else self.short
+
+
+CPU_PIECES = Pieces(16, 128, 8192)
+GPU_PIECES = Pieces(512, 512, 8192)
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf"), "any": False, "all": True}
 
 
-def long_reductions(graph: Graph, sizes: Mapping[str, int]) -> frozenset[int]:
+def long_reductions(graph: Graph, sizes: Mapping[str, int], pieces: Pieces) -> frozenset[int]:
     """Which nodes (by position in ``graph.nodes()``) to split at these sizes: part of the key of a program."""
     found: set[int] = set()
     for position, node in enumerate(graph.nodes()):
         if node.op is p.reduce and node.dtype.name in ("float32", "float64"):
             reduced = evaluate(product(node.sources[0].shape[a] for a in node.attributes["axes"]), sizes)
             results = evaluate(product(node.shape), sizes)
-            if reduced * results >= WORTH and reduced >= 2 * _length(results) and results <= PIECES * COLUMNS and _few(node, results):
+            if reduced * results >= WORTH and reduced >= 2 * pieces.length(node, results) and _few(node, results, pieces.enough):
                 found.add(position)
     return frozenset(found)
 
 
-def _few(node: Node, results: int) -> bool:
+def _few(node: Node, results: int, enough: int) -> bool:
     """Whether the kernel would have too few pieces: blocks of columns, or rows where the last axis is reduced."""
-    by_rows = len(node.sources[0].shape) - 1 in node.attributes["axes"]
-    return results < PIECES if by_rows else results < PIECES * COLUMNS
+    return results < enough if _by_rows(node) else results < enough * COLUMNS
 
 
-def _length(results: int) -> int:
-    return LONG if results < COLUMNS else SHORT
+def _by_rows(node: Node) -> bool:
+    return len(node.sources[0].shape) - 1 in node.attributes["axes"]
 
 
-def split_reductions(graph: Graph, chosen: frozenset[int], sizes: Mapping[str, int]) -> Graph:
+def split_reductions(graph: Graph, chosen: frozenset[int], sizes: Mapping[str, int], pieces: Pieces) -> Graph:
     """Reduce each chosen node in pieces first, then the pieces in order."""
     if not chosen:
         return graph
-    lengths = {node: _length(evaluate(product(node.shape), sizes)) for i, node in enumerate(graph.nodes()) if i in chosen}
+    lengths = {node: pieces.length(node, evaluate(product(node.shape), sizes)) for i, node in enumerate(graph.nodes()) if i in chosen}
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:

@@ -93,8 +93,10 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
 
 def ones_like(tensor: Any) -> Any:
     """Ones in the shape and type of a tensor."""
-    ones = ALL["ones"](tensor.meta.shape, dtype=tensor.meta.dtype)
-    return ones if tensor.meta.device is cpu else ones.to(tensor.meta.device)
+    if tensor.meta.device is cpu:
+        return ALL["ones"](tensor.meta.shape, dtype=tensor.meta.dtype)
+    ones = dispatch.new_zeros(tensor.meta)
+    return dispatch.call_into(ALL["assign"], ones, (ones, 1), {})
 
 
 def _sum(a: Any, b: Any, own: bool) -> Any:

@@ -781,8 +781,8 @@ def refresh(tensor: TensorBase) -> None:
 
 def new_zeros(meta: TensorMeta) -> Any:
     """A tensor of zeros, row-major."""
-    if context.capture is not None:
-        return context.capture.zeros(meta.shape, meta.dtype)
+    if context.capture is not None and context.capture.takes(meta.device):
+        return context.capture.zeros(meta.shape, meta.dtype, meta.device)
     meta = meta if meta.contiguous else meta_of(meta.shape, meta.dtype, None, meta.device)
     memory = allocate(meta.device, meta.nbytes)
     fill_bytes(memory, 0, meta.device)

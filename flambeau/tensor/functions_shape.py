@@ -163,7 +163,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if dispatch.wants_gradient(input):
         raise NotImplementedError("as_strided: gradients need a contiguous tensor that holds all elements of the result; use contiguous()")
     memory = input.memory
-    flat = meta_of((memory.nbytes // input.meta.dtype.itemsize,), input.meta.dtype)
+    flat = meta_of((memory.nbytes // input.meta.dtype.itemsize,), input.meta.dtype, None, input.meta.device)
     return ops.as_strided(dispatch.new_tensor(memory, memory.address, flat), shape, strides, offset)
 
 

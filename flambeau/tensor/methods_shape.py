@@ -35,7 +35,7 @@ class ShapeMethods(TensorBase):
             raise RuntimeError("view: a tensor that requires grad cannot be viewed as another dtype; use detach()")
         meta, width, wanted = self.meta, self.meta.dtype.itemsize, dtype.itemsize
         if width == wanted:
-            return dispatch.new_tensor(self.memory, self.address, meta_of(meta.shape, dtype, meta.strides))
+            return dispatch.new_tensor(self.memory, self.address, meta_of(meta.shape, dtype, meta.strides, meta.device))
         if not meta.shape or meta.strides[-1] != 1 or any(s * width % wanted for s in (meta.shape[-1], *meta.strides[:-1])):
             raise RuntimeError(
                 f"view: a tensor of shape {list(meta.shape)}, strides {list(meta.strides)} and {width}-byte elements cannot be "
@@ -43,7 +43,7 @@ class ShapeMethods(TensorBase):
             )
         shape = (*meta.shape[:-1], meta.shape[-1] * width // wanted)
         strides = (*(s * width // wanted for s in meta.strides[:-1]), 1)
-        return dispatch.new_tensor(self.memory, self.address, meta_of(shape, dtype, strides))
+        return dispatch.new_tensor(self.memory, self.address, meta_of(shape, dtype, strides, meta.device))
 
     def view_as(self, other: Tensor) -> Tensor:
         return ops.view(self, other.meta.shape)

@@ -342,8 +342,8 @@ def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: t
 
 def empty_tensor(shape: tuple[int, ...], kind: dtype, device: Device = cpu) -> Any:
     """A tensor with undefined contents."""
-    if context.capture is not None and device is cpu:
-        return context.capture.zeros(shape, kind)
+    if context.capture is not None and context.capture.takes(device):
+        return context.capture.zeros(shape, kind, device)
     meta = meta_of(shape, kind, None, device)
     memory = Storage(meta.nbytes) if device is cpu else allocate(device, meta.nbytes)
     return dispatch.new_tensor(memory, memory.address, meta)

@@ -19,7 +19,11 @@ from flambeau.codegen.gpu.pointwise import POINTWISE, emit_pointwise
 from flambeau.compilation import triton_driver
 from flambeau.compilation.triton_driver import Cubin, GpuCompilerError, Variant, compile_variant, get_cubin
 from flambeau.core import dtypes
+from flambeau.ops.declare import ALL
 from flambeau.prims.declare import ALL as PRIMITIVES
+from flambeau.schedule.split import CPU_PIECES, GPU_PIECES, long_reductions
+from flambeau.templates.gpu_matmul import GpuMatmul
+from flambeau.tensor.dispatch import plan_call, take_apart
 from tests.gpu.gpu_kernels import kernels_of, samples, variants
 
 HERE = Path(__file__).parent
@@ -188,3 +192,19 @@ def test_helpers_are_written_once() -> None:
     text = code.text("flat").text
     assert text.count("def report(") == 1
     assert all(source.startswith("\ndef ") for source in SOURCES.values())
+
+
+def test_products_take_tiles_that_fill_the_gpu() -> None:
+    kernel = samples()["add"]
+    template = GpuMatmul(kernel, (dtypes.bfloat16, dtypes.bfloat16), ("row", "row"))
+    large, small, thin = (template.configure(1, *sizes, 1 << 20) for sizes in ((8192, 8192), (300, 300), (1, 5000)))
+    assert dict(large.constants) == {"X": 128, "R": 256, "K": 64} and large.programs == 64 * 32 and large.warps == 8
+    assert dict(small.constants)["X"] == 64 and small.programs == 5 * 5 and small.warps == 4
+    assert dict(thin.constants)["X"] == 16
+
+
+def test_a_gpu_cuts_reductions_in_more_pieces() -> None:
+    columns, rows = (plan_call(take_apart(ALL["sum"], (torch.ones(2048, 1024), (axis,)), {}), ()).run.function.graph for axis in (0, 1))
+    sizes = {"s0": 2048, "s1": 1024, "d0": 2048, "d1": 1024}
+    assert long_reductions(columns, sizes, GPU_PIECES) and not long_reductions(columns, sizes, CPU_PIECES)
+    assert not long_reductions(rows, sizes, GPU_PIECES)

@@ -48,6 +48,12 @@ def shift_right(a, b):  # only the sign is left for a count outside the width
     last = tl.where(a < 0, -1, 0)
     return tl.where(inside, a >> tl.where(inside, b, 0).to(b.dtype), last).to(a.dtype)
 ''',
+    "moved": '''
+def moved(place, size_1, size_2, size_3, step_0, step_1, step_2, step_3):  # the digits of a place, each by its own step
+    above_2 = place // size_3
+    above_1 = above_2 // size_2
+    return (place % size_3) * step_3 + (above_2 % size_2) * step_2 + (above_1 % size_1) * step_1 + (above_1 // size_1) * step_0
+''',
     "digamma": '''
 def digamma(x):  # reflection, recurrence to 10, the asymptotic series (Abramowitz and Stegun 6.3.18)
     pi = 3.141592653589793
