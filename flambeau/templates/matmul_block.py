@@ -276,7 +276,9 @@ class _Block:
         inner, within = divided(e, column, self.size["n"])
         return inner, within, e.compare("sgt", e.add(within, width), self.size["n"])
 
-    def _finish_batches(self, finish: Callable[[Value, Value, Value, Value, Value], None], inner: Value, column: Value, width: Value) -> None:
+    def _finish_batches(
+        self, finish: Callable[[Value, Value, Value, Value, Value], None], inner: Value, column: Value, width: Value
+    ) -> None:
         """A finished tile whose columns belong to several batches: each gets its own."""
         e = self.e
 
