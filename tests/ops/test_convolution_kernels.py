@@ -13,17 +13,21 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import ops
+from flambeau import prims as p
 from flambeau.compilation.program import Program
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.config import config
-from flambeau.core.symbolic import SizeScope, symbol
+from flambeau.core.symbolic import SizeScope, axis, symbol
+from flambeau.interp.reference import run_reference
+from flambeau.interp.tracing import tensor_slots, trace_operator
 from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node, walk
 from flambeau.prims.reduction import transpose
 from flambeau.schedule.legalize import legalize
 from flambeau.schedule.operands import strided_operand
 from flambeau.schedule.schedule import InputSpec, OutputSpec
+from flambeau.schedule.views import blocks, reads_of
 from flambeau.schedule.windows import Digits, window_operand
 from tests.ops.test_reference_convolution import ORACLES
 
@@ -243,3 +247,53 @@ def test_a_convolution_is_stored_by_its_product(options: Settings) -> None:
         out = ops.conv2d(*nodes, **options)
     schedule = Program(Graph(nodes, (out,)), [InputSpec(None)] * 2, [OutputSpec()]).schedule
     assert [call.kind for call in schedule.calls] == ["loop"] * ("padding" in options) + ["matmul"]
+
+
+def test_sizes_that_a_body_needs_are_numbers_in_its_trace() -> None:
+    avals = [((2, 4, 9, 8), dtypes.float32, False), ((6, 4, 3, 2), dtypes.float32, False)]
+    arguments = (*tensor_slots(0, 2), None, 1, 0, 1, 1)
+    function = trace_operator(ops.conv2d, arguments, avals, [], []).function
+    assert function.graph.inputs[1].shape[2:] == (3, 2)
+    known = function.sizes([(3, 5, 7, 7), (2, 5, 3, 2)])
+    assert known is not None and function.holds(known)
+    assert function.sizes([(2, 4, 9, 8), (6, 4, 3, 3)]) is None
+    # Groups divide channels, which no symbol tells.
+    arguments = (*tensor_slots(0, 2), None, 1, 0, 1, 2)
+    avals[1] = ((6, 2, 3, 2), dtypes.float32, False)
+    function = trace_operator(ops.conv2d, arguments, avals, [], []).function
+    assert [n.shape[1] for n in function.graph.inputs] == [4, 2] and function.graph.inputs[1].shape[0] == 6
+
+
+def test_reshapes_move_nothing_between_blocks() -> None:
+    n, m = symbol("n"), symbol("m")
+    assert blocks((6, n, 4), (2, 3, n, 2, 2)) == (((0, 1), (0, 2)), ((1, 2), (2, 3)), ((2, 3), (3, 5)))
+    assert blocks((n * m, 5), (n, m, 5)) == (((0, 1), (0, 2)), ((1, 2), (2, 3)))
+    assert blocks((n, m), (m, n)) == (((0, 2), (0, 2)),)
+    assert blocks((0, 3), (3, 0)) == (((0, 2), (0, 2)),)
+    place = axis("i", n)
+    x = graph_input("x", Aval((m, 2, 5), dtypes.float32))
+    (read,) = reads_of(p.reshape(x, shape=(2 * m, 5)), (place + 1, 3))
+    assert read.coordinates == ((place + 1) // 2, (place + 1) % 2, 3)
+
+
+@pytest.mark.parametrize(("size", "step", "n"), [(3, 3, 12), (2, 5, 12), (4, 4, 15), (3, 5, 21), (1, 2, 6)])
+def test_windows_that_do_not_meet_are_laid_side_by_side(size: int, step: int, n: int) -> None:
+    generator = np.random.default_rng(11)
+    count = (n - size) // step + 1
+    g, x = generator.standard_normal((2, count, 3, size)), generator.standard_normal((2, n, 3))
+    nodes = graph_input("g", Aval(g.shape, dtypes.float64)), graph_input("x", Aval(x.shape, dtypes.float64))
+    out = p.fold_windows(nodes[0], 1, n, size, step, 1)
+    assert not any(node.op.name == "add" for node in walk([out]))
+    folded, seen = run_reference(Graph(nodes, (out, p.window(nodes[1], axis=1, size=size, step=step, dilation=1))), [g, x], {})
+    assert folded.shape == x.shape and abs((folded * x).sum() - (g * seen).sum()) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_short_rows_are_summed_as_if_their_length_were_known(kind: str) -> None:
+    """Rows of lengths around the block of vectors: masked in one step where the length is not known, written out where it is."""
+    generator = np.random.default_rng(12)
+    for n in (2, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 79, 100, 127, 128, 130, 191):
+        x = torch.from_numpy(generator.standard_normal((5, n))).to(getattr(torch, kind))
+        found = x.sum(-1).numpy()
+        np.testing.assert_allclose(found, x.double().numpy().sum(-1), rtol=0, atol=1e-5 if kind == "float32" else 1e-13)
+        assert found.tobytes() == torch.compile(lambda x: x.sum(-1))(x).numpy().tobytes()
