@@ -7,6 +7,7 @@ A window is a view (``prims.window``), so that a product's operand is gathered f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product as pairs
 from math import gcd
 
@@ -158,7 +159,7 @@ def image_gradient(
     if product(steps) > MOST_RESIDUES:
         return _spread(g, weight, before, lengths, steps, dilations, groups)
     axes = [
-        [_Residue.of(r, *numbers) for r in range(numbers[0])]
+        [_residue(r, *numbers) for r in range(numbers[0])]
         for numbers in zip(steps, dilations, sizes, before, lengths, g.shape[2:], strict=True)
     ]
     # Padded once, as far as any residue needs: what lies in memory serves all.
@@ -171,25 +172,31 @@ def image_gradient(
     return out
 
 
+@dataclass(frozen=True)
 class _Residue:
-    """What places of one residue on one axis need: elements of the filter in reverse, how g is padded, and the number of places."""
+    """What places of one residue on one axis need: ``taps`` elements of the filter from ``first`` on in reverse, ``step`` apart.
 
-    __slots__ = ("after", "before", "dilation", "first", "places", "step", "taps")
+    They are ``dilation`` apart on g, which has ``before`` and ``after`` elements of padding; there are so many ``places``.
+    """
 
-    @staticmethod
-    def of(r: int, step: int, dilation: int, size: int, before: int, n: Dim, given: Dim) -> _Residue:
-        self = _Residue()
-        start = before // step
-        self.places = (n + before - 1) // step - start + 1
-        common = gcd(step, dilation)
-        self.step, self.dilation = step // common, dilation // common
-        chosen = [k for k in range(size) if (k * dilation - r) % step == 0]
-        self.taps, self.first = len(chosen), chosen[-1] if chosen else 0
-        if chosen:
-            span = self.dilation * (self.taps - 1)
-            self.before = (dilation * chosen[0] - r) // step + span - start
-            self.after = self.places + span - self.before - given
-        return self
+    places: Dim
+    taps: int
+    first: int
+    step: int
+    dilation: int
+    before: Dim
+    after: Dim
+
+
+def _residue(r: int, step: int, dilation: int, size: int, before: int, n: Dim, given: Dim) -> _Residue:
+    start = before // step
+    places, common = (n + before - 1) // step - start + 1, gcd(step, dilation)
+    chosen = [k for k in range(size) if (k * dilation - r) % step == 0]
+    if not chosen:
+        return _Residue(places, 0, 0, 1, 1, 0, 0)
+    span = dilation // common * (len(chosen) - 1)
+    low = (dilation * chosen[0] - r) // step + span - start
+    return _Residue(places, len(chosen), chosen[-1], step // common, dilation // common, low, places + span - low - given)
 
 
 def _exchanged(weight: Node, groups: int) -> Node:
@@ -203,7 +210,7 @@ def _exchanged(weight: Node, groups: int) -> Node:
 
 
 def _part(g: Node, low: Sequence[Dim], weight: Node, axes: Sequence[_Residue], groups: int) -> Node:
-    """The gradient, of which g has ``low`` elements of padding, at the places of one residue on each axis; zeros where no element of the filters comes to lie."""
+    """The gradient at the places of one residue on each axis, zeros where no element of the filters comes to lie; g has padding ``low``."""
     if not all(a.taps for a in axes):
         return p.constant(0, (g.shape[0], weight.shape[0], *(a.places for a in axes)), g.dtype)
     for i, a in enumerate(axes):

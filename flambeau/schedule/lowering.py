@@ -185,8 +185,8 @@ class Lowerer:
         read = reads[0]
         condition = self._conditions(read.conditions, None)
         inner = self.value(node.sources[0], bounded(node, read), self._conditions(read.conditions, valid))
-        if condition is None:
-            return inner
+        if condition is None or (inner.op is k.LOAD and inner.sources and repr(node.attributes["value"]) in ("0", "0.0", "False")):
+            return inner  # a load gives 0 where it is not valid
         outside = p.constant(node.attributes["value"], (), node.dtype)
         return Node(p.where, (condition, inner, outside))
 

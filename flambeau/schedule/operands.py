@@ -193,8 +193,11 @@ def matmul_operands(core: Node, layouts: Mapping[Node, Strides], buffers: Mappin
     batches, second = _batches(core.sources, layouts), windows or b
     assert a is not None and second is not None and batches is not None, "legalize copies what is neither strided nor of windows"
     rows, depth = core.sources[0].shape[-2:]
-    steps = [_matrix_strides(o, f.shape) if isinstance(o, StridedOperand) else (0, 0) for o, f in zip((a, second), core.sources, strict=True)]
-    near, far = ((*batch, *step) for batch, step in zip(batches.strides, steps, strict=True))
+    steps = (
+        _matrix_strides(o, f.shape) if isinstance(o, StridedOperand) else (0, 0)
+        for o, f in zip((a, second), core.sources, strict=True)
+    )
+    near, far = ((*batch, row, column) for batch, (row, column) in zip(batches.strides, steps, strict=True))
     return MatmulOperands(
         batches.outer, batches.inner, rows, core.shape[-1], depth, (buffers[a.leaf], buffers[second.leaf]),
         (a.leaf.dtype, second.leaf.dtype), (a.offset, second.offset), (near, far), windows,

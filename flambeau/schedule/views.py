@@ -101,8 +101,8 @@ def blocks(shape: Coordinates, other: Coordinates) -> tuple[tuple[tuple[int, int
 
 def _permute(node: Node, at: Coordinates) -> list[Read]:
     out: list[Dim] = [0] * len(at)
-    for i, axis in enumerate(node.attributes["axes"]):
-        out[axis] = at[i]
+    for i, source in enumerate(node.attributes["axes"]):
+        out[source] = at[i]
     return [Read(0, tuple(out))]
 
 

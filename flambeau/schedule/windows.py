@@ -49,26 +49,27 @@ def window_operand(node: Node, layouts: Mapping[Node, Strides]) -> WindowOperand
     leaf, chain = _below(node)
     if not any(n.op is p.window or n.op is p.slice_ for n in chain) or (leaf.op is not INPUT and leaf.op.family in ("view", "source")):
         return None
-    digits = _digits(node, chain)
-    if digits is None:
+    found = _digits(node, chain)
+    if found is None:
         return None
-    axes = [[0 if is_constant(n, 1) else axis(f"k{i}_{j}", n) for j, n in enumerate(sizes)] for i, sizes in enumerate(digits)]
-    at = tuple(linear_index(own, contiguous_strides(sizes)) for own, sizes in zip(axes, digits, strict=True))
-    for view in chain:
+    sizes, outermost, reached, below = found
+    places = {d: 0 if is_constant(n, 1) else axis(f"k{d}", n) for d, n in sizes.items()}
+    at = tuple(linear_index([places[d] for d in own], contiguous_strides([sizes[d] for d in own])) for own in reached)
+    for view in below:
         if widened(view) is None:
             (read,) = reads_of(view, at)
             at = read.coordinates
     rest = linear_index(at, layouts.get(leaf) or contiguous_strides(leaf.shape))
     parts: list[Digits] = []
-    for own, sizes in zip(axes, digits, strict=True):
+    for own in outermost:
         strides: list[Dim] = []
-        for place in own:
+        for place in (places[d] for d in own):
             step = 0 if is_constant(place, 0) else coefficient_of(rest, place)
             if step is None:
                 return None
             strides.append(step)
             rest = rest - step * place
-        parts.append(_merged(Digits(tuple(sizes), tuple(strides))))
+        parts.append(_merged(Digits(tuple(sizes[d] for d in own), tuple(strides))))
     *batch, rows, columns = parts
     if any(len(d.sizes) > 1 for d in batch) or max(len(rows.sizes), len(columns.sizes)) > MOST_DIGITS:
         return None
@@ -97,16 +98,21 @@ def _below(node: Node) -> tuple[Node, list[Node]]:
     return node, chain
 
 
-def _digits(node: Node, chain: Sequence[Node]) -> list[list[Dim]] | None:
-    """The digits of each axis of the outermost view, as fine as the reshapes above the first window ask for; None if they do not nest."""
+def _digits(
+    node: Node, chain: Sequence[Node]
+) -> tuple[dict[int, Dim], list[list[int]], list[list[int]], Sequence[Node]] | None:
+    """The sizes of digits as fine as the reshapes above the first window ask for; None if they do not nest.
+
+    Also the digits of each axis of the outermost view, those of each axis of the first window, and what is left of the chain there.
+    """
     sizes = dict[int, Dim](enumerate(node.shape))
     outermost = [[i] for i in sizes]
     current = [[i] for i in sizes]  # of which digits each axis of the view reached consists
-    for view in chain:
+    for number, view in enumerate(chain):
         if view.op is p.permute:
             moved = list(current)
-            for i, position in enumerate(view.attributes["axes"]):
-                moved[position] = current[i]
+            for i, source in enumerate(view.attributes["axes"]):
+                moved[source] = current[i]
             current = moved
         elif view.op is p.reshape:
             shape = view.sources[0].shape
@@ -122,8 +128,8 @@ def _digits(node: Node, chain: Sequence[Node]) -> list[list[Dim]] | None:
                 return None
             current = parts
         elif widened(view) is None:
-            break
-    return [[sizes[d] for d in own] for own in outermost]
+            return sizes, outermost, current, chain[number:]
+    return sizes, outermost, current, ()
 
 
 def _split(digits: Sequence[int], fine: Sequence[Dim], sizes: dict[int, Dim]) -> dict[int, list[int]] | None:

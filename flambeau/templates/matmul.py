@@ -75,9 +75,10 @@ class MatmulSpec:
 class MatmulKernel:
     """The text of one exported function ``name`` and how to launch it for given sizes.
 
-    Slots are `SLOTS`, and for windows `WINDOW_SLOTS`. There are ``outer * inner`` batches, with a stride for either level (0 for a broadcast one); strides are in
-    elements. C is of the compute type and its column stride is 1. With the address of an epilogue (`codegen.cpu.epilogue`) in
-    its slot C is not touched: the epilogue gets every finished part of the result, and its own slots, which follow the others.
+    Slots are `SLOTS`, and for windows `WINDOW_SLOTS`. There are ``outer * inner`` batches, with a stride for either level (0 for a
+    broadcast one); strides are in elements. C is of the compute type and its column stride is 1. With the address of an epilogue
+    (`codegen.cpu.epilogue`) in its slot C is not touched: the epilogue gets every finished part of the result, and its own slots,
+    which follow the others.
     For each size, `plan` gives the number of chunks, the value of the ``grain`` slot and the bytes of scratch a thread needs.
     """
 

@@ -254,8 +254,7 @@ class _Block:
         when(e, e.binary("and", last, self.fused), lambda: finish(_NULL, number(0), inner, column, width))
         sums = e.offset(self.sums, e.add(e.mul(row, self.sums_row), start), self.kind)
         added = e.select(e.compare("eq", first, number(0)), _NULL, sums)
-        c_batch = e.mul(e.sub(inner, self.inner), size["c_inner"])
-        along = e.add(c_batch, e.sub(column, self.column)) if self.b.windowed else start
+        along = start if apart is None else e.add(e.mul(inner, size["c_inner"]), e.sub(column, self.column))
         in_c = e.offset(self.c_start, e.add(e.mul(row, size["c_row"]), along), self.kind)
         plain = e.binary("or", self.fused, e.compare("ne", width, number(shape.columns)))
         plain = plain if apart is None else e.binary("or", plain, apart)
@@ -276,7 +275,9 @@ class _Block:
         inner, within = divided(e, column, self.size["n"])
         return inner, within, e.compare("sgt", e.add(within, width), self.size["n"])
 
-    def _finish_batches(self, finish: Callable[[Value, Value, Value, Value, Value], None], inner: Value, column: Value, width: Value) -> None:
+    def _finish_batches(
+        self, finish: Callable[[Value, Value, Value, Value, Value], None], inner: Value, column: Value, width: Value
+    ) -> None:
         """A finished tile whose columns belong to several batches: each gets its own."""
         e = self.e
 

@@ -38,6 +38,10 @@ def attention(q: Any) -> Any:
     return F.scaled_dot_product_attention(q, q, q, is_causal=True)
 
 
+def convolved(x: Any, w: Any, b: Any) -> Any:
+    return F.relu(F.conv2d(x, w, b, padding=1) + x)
+
+
 CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], dict[str, int], int]] = {
     # name: function, shapes, calls by kind, temporaries
     "pointwise chain": (lambda x, w, b: F.gelu(x + b) * w, [X, W, B], {"loop": 1}, 0),
@@ -48,6 +52,8 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], dict[str, int]
     "linear with gelu": (lambda x, w, b: F.gelu(F.linear(x, w, b)), [X, (128, 96), (128,)], {"matmul": 1}, 0),
     "chain of views": (lambda x: x.t()[3:].reshape(-1)[::2] + 1, [X], {"loop": 1}, 0),
     "changes in place": (lambda x: x.add_(1).mul_(2), [X], {"loop": 1}, 0),
+    "convolution, shortcut and relu": (convolved, [(4, 8, 14, 14), (8, 8, 3, 3), (8,)], {"loop": 1, "matmul": 1}, 1),
+    "channels on their own": (lambda x, w: F.relu(F.conv2d(x, w, groups=8)), [(4, 8, 14, 14), (8, 1, 3, 3)], {"loop": 1}, 0),
     "attention": (attention, [(2, 4, 16, 8)], {"matmul": 2, "loop": 1}, 2),
 }
 

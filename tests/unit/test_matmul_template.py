@@ -282,6 +282,32 @@ def test_empty_outputs_have_no_chunks() -> None:
     assert kernel.plan(2, 3, 3, 0).chunks == 1
 
 
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("element", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16])
+def test_windows_of_images(element: dtype, bits: int) -> None:
+    """B's rows are (channel, kernel row, kernel column) and its columns (image, row, column), whose results lie image by image."""
+    if bits > cpu.vector_bits():
+        pytest.skip("this machine has no such vectors")
+    kernel = matmul_kernel(spec_for(element.compute, element, ("row", "window"), bits))
+    cases = (3, 5, 9, 31, 3, 1, 30), (2, 60, 7, 8, 3, 1, 70), (4, 2, 12, 9, 4, 2, 3), (5, 3, 2, 2, 2, 1, 17)
+    for batch, channels, height, width, size, step, m in cases:
+        images = Buffer(random((batch, channels, height * width), element), "row")
+        pixels = images.view.reshape(batch, channels, height, width).astype(np.float64)
+        down, across, k = (height - size) // step + 1, (width - size) // step + 1, channels * size * size
+        a = Buffer(random((1, m, k), element.compute), "row", padding=3)
+        c = Buffer(random((batch, m, down * across), element.compute), "row", padding=2)
+        plan = kernel.plan(1, m, batch * down * across, k)
+        slots = [0, plan.grain, a.address, images.address, c.address, 1, batch, m, down * across, k, 0, 0, *a.strides[1:], 0, 0, 0, 0, 0]
+        rows, columns = [channels, size, size, 0, height * width, width, 1], [batch, down, across, 0, channels * height * width]
+        tasks = TaskArray(plan.scratch_bytes)
+        slots += [*c.strides[:2], 0, *rows, *columns, step * width, step]
+        tasks.add(address_of(kernel.text, kernel.name), slots, chunks=plan.chunks, wave=0)
+        run_tasks(tasks)
+        seen = np.lib.stride_tricks.sliding_window_view(pixels, (size, size), (2, 3))[:, :, ::step, ::step]
+        matrix = seen.transpose(0, 1, 4, 5, 2, 3).reshape(batch, k, down * across)
+        check(kernel, a, images, c, a.view.astype(np.float64) @ matrix, (1e-14 if element is dtypes.float64 else 2e-6) * (k + 1))
+
+
 def test_large_products_have_several_chunks_and_tiny_ones_share() -> None:
     kernel = matmul_kernel(spec_for(dtypes.float32, dtypes.float32, ("col", "row")))
     assert kernel.plan(1, 128, 384, 2048).chunks >= 4

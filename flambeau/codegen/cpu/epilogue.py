@@ -41,8 +41,8 @@ def emit_epilogue(
 ) -> EpilogueCode:
     """Do the stores of a kernel whose outer axes are (outer batch, inner batch, row, column) on parts of a result of type ``compute``.
 
-    The ``lanes`` run along the column; ``aligned`` promises that it is a multiple of them in lane 0. With ``checked`` each buffer's element count follows the other slots. Equal kernels give
-    equal text in every process. Raises ValueError when the kernel has other axes.
+    The ``lanes`` run along the column; ``aligned`` promises that it is a multiple of them in lane 0. With ``checked`` each buffer's
+    element count follows the other slots. Equal kernels give equal text in every process. Raises ValueError when the kernel has other axes.
     """
     if len(kernel.outer) != 4 or kernel.inner or kernel.vector != kernel.outer[-1].name:
         raise ValueError(

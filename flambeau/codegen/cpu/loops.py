@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.accumulate import ROW_PARTIALS, Accumulator, partial_sums
+from flambeau.codegen.cpu.costs import instructions
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
 from flambeau.codegen.cpu.memory import memory_kind
@@ -25,6 +26,8 @@ Stretch = Callable[[Carried, Callable[[Carried], Carried]], Carried]
 STRETCH = 256
 # Registers that a reduction whose order does not matter is spread over.
 MOST_COPIES = 4
+# Instructions of a vector that is computed even where a row has no more elements for it, for the sake of one step instead of several.
+MOST_TOGETHER = 16
 # Bytes of the longest row that is asked for ahead of its turn.
 LONGEST_PREFETCH = 1 << 18
 # How many bytes ahead of its loads a pointwise kernel asks for more.
@@ -42,6 +45,7 @@ class LoopEmitter:
         self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked, aligned=True)
         self.x.reduce = self.reduce_now
         self.copies: Sequence[int] = (0,)
+        self.together = False
         self.looping = True
 
     @property
@@ -140,8 +144,10 @@ class LoopEmitter:
         self.emit_point()
         return carried
 
-    def loop_lanes(self, start: Value, stop: Value, length: int | None, copies: int, carried: Carried, body: Body) -> Carried:
-        """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask.
+    def loop_lanes(
+        self, start: Value, stop: Value, length: int | None, copies: int, carried: Carried, body: Body, together: bool = False
+    ) -> Carried:
+        """Along the vector axis: ``copies`` whole vectors at a time, then one vector at a time under a mask, or the rest ``together``.
 
         ``length`` is that from ``start`` to ``stop`` where it is known: what never runs is not written.
         """
@@ -154,15 +160,17 @@ class LoopEmitter:
         if not self.plan.masks_all:
             last = e.sub(stop, e.const(copies * width - 1, "i64"))
             reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
-        self.copies = (0,)
+        count = copies if together and not self.plan.masks_all else 1
+        self.copies = range(count)
 
         def rest(index: Value, values: Carried) -> Carried:
-            left = e.convert("trunc", e.sub(stop, index), "i32")
-            x.masks = {0: e.compare("slt", e.lanes("i32", width), left)}
+            left = e.sub(stop, index)
+            lefts = [e.convert("trunc", e.sub(left, e.const(k * width, "i64")) if k else left, "i32") for k in range(count)]
+            x.masks = {k: e.compare("slt", e.lanes("i32", width), left) for k, left in enumerate(lefts)}
             return body(index, values)
 
         if length is None or length % (copies * width) or self.plan.masks_all:
-            _, carried = self.nest.loop(x.vector, reached, stop, width, carried, rest)
+            _, carried = self.nest.loop(x.vector, reached, stop, count * width, carried, rest)
         self.copies, x.masks = outside
         return carried
 
@@ -268,6 +276,8 @@ class LoopEmitter:
             return out
 
         ordered = any(partial_sums(node) > 1 for node in phase.reductions)
+        # The rest of a row by single vectors has to find out which partial sum each belongs to.
+        self.together = ordered and sum(map(instructions, order)) <= MOST_TOGETHER
         values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
         for node, copy, accumulator in running:
             count = len(accumulator.start())
@@ -328,7 +338,7 @@ class LoopEmitter:
 
     def loop_last(self, name: str, bounds: tuple[Value, Value, int | None], copies: int, carried: Carried, body: Body) -> Carried:
         if name == self.x.vector:
-            return self.loop_lanes(*bounds, copies, carried, body)
+            return self.loop_lanes(*bounds, copies, carried, body, self.together)
         return self.nest.loop(name, bounds[0], bounds[1], 1, carried, body)[1]
 
     # -- what phases hand on --------------------------------------------------------------------------------------
