@@ -238,6 +238,7 @@ from flambeau.tensor.functions_linear import matrix_power as matrix_power
 from flambeau.tensor.functions_linear import mm as mm
 from flambeau.tensor.functions_linear import mv as mv
 from flambeau.tensor.functions_linear import outer as outer
+from flambeau.tensor.functions_linear import spmm as spmm
 from flambeau.tensor.functions_linear import tensordot as tensordot
 from flambeau.tensor.functions_linear import vdot as vdot
 from flambeau.tensor.functions_math import angle as angle
@@ -253,6 +254,7 @@ from flambeau.tensor.functions_math import fill as fill
 from flambeau.tensor.functions_math import fill_ as fill_
 from flambeau.tensor.functions_math import gradient as gradient
 from flambeau.tensor.functions_math import histogram as histogram
+from flambeau.tensor.functions_math import histogramdd as histogramdd
 from flambeau.tensor.functions_math import imag as imag
 from flambeau.tensor.functions_math import is_conj as is_conj
 from flambeau.tensor.functions_math import is_neg as is_neg
@@ -344,6 +346,8 @@ from flambeau.tensor.functions_pointwise import fmax as fmax
 from flambeau.tensor.functions_pointwise import fmin as fmin
 from flambeau.tensor.functions_pointwise import fmod as fmod
 from flambeau.tensor.functions_pointwise import frac as frac
+from flambeau.tensor.functions_pointwise import frexp as frexp
+from flambeau.tensor.functions_pointwise import gcd as gcd
 from flambeau.tensor.functions_pointwise import ge as ge
 from flambeau.tensor.functions_pointwise import greater as greater
 from flambeau.tensor.functions_pointwise import greater_equal as greater_equal
@@ -357,6 +361,7 @@ from flambeau.tensor.functions_pointwise import isinf as isinf
 from flambeau.tensor.functions_pointwise import isnan as isnan
 from flambeau.tensor.functions_pointwise import isneginf as isneginf
 from flambeau.tensor.functions_pointwise import isposinf as isposinf
+from flambeau.tensor.functions_pointwise import lcm as lcm
 from flambeau.tensor.functions_pointwise import ldexp as ldexp
 from flambeau.tensor.functions_pointwise import le as le
 from flambeau.tensor.functions_pointwise import lerp as lerp
@@ -447,6 +452,7 @@ from flambeau.tensor.functions_reduce import diff as diff
 from flambeau.tensor.functions_reduce import equal as equal
 from flambeau.tensor.functions_reduce import kthvalue as kthvalue
 from flambeau.tensor.functions_reduce import log_softmax as log_softmax
+from flambeau.tensor.functions_reduce import logcumsumexp as logcumsumexp
 from flambeau.tensor.functions_reduce import logsumexp as logsumexp
 from flambeau.tensor.functions_reduce import max as max
 from flambeau.tensor.functions_reduce import mean as mean
@@ -533,6 +539,7 @@ from flambeau.tensor.functions_windows import bartlett_window as bartlett_window
 from flambeau.tensor.functions_windows import blackman_window as blackman_window
 from flambeau.tensor.functions_windows import hamming_window as hamming_window
 from flambeau.tensor.functions_windows import hann_window as hann_window
+from flambeau.tensor.functions_windows import kaiser_window as kaiser_window
 from flambeau.tensor.grad_mode import enable_grad as enable_grad
 from flambeau.tensor.grad_mode import inference_mode as inference_mode
 from flambeau.tensor.grad_mode import is_grad_enabled as is_grad_enabled

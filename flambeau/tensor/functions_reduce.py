@@ -265,6 +265,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return result if out is None else write_out(out, result)
 
 
+@numpy_names
+def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+    """log(cumsum(exp(input))) along ``dim`` without overflow."""
+    return ops.logcumsumexp(input, dim) if out is None else write_out(out, ops.logcumsumexp(input, dim))
+
+
 # -- order ----------------------------------------------------------------------------------------------
 @numpy_names
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:

@@ -419,6 +419,39 @@ class PointwiseMethods(TensorBase):
     def logaddexp2(self, other: Any) -> Tensor:
         return ops.logaddexp2(self, other)
 
+    def gcd(self, other: Any) -> Tensor:
+        return ops.gcd(self, other)
+
+    def gcd_(self, other: Any) -> Self:
+        return call_into(ops.gcd, self, (self, other), {})
+
+    def lcm(self, other: Any) -> Tensor:
+        return ops.lcm(self, other)
+
+    def lcm_(self, other: Any) -> Self:
+        return call_into(ops.lcm, self, (self, other), {})
+
+    def frexp(self) -> Any:
+        return ops.frexp(self)
+
+    def i0(self) -> Tensor:
+        return ops.i0(self)
+
+    def i0_(self) -> Self:
+        return call_into(ops.i0, self, (self,), {})
+
+    def mvlgamma(self, p: int) -> Tensor:
+        return ops.mvlgamma(self, p)
+
+    def mvlgamma_(self, p: int) -> Self:
+        return call_into(ops.mvlgamma, self, (self, p), {})
+
+    def polygamma(self, n: int) -> Tensor:
+        return ops.polygamma(n, self)
+
+    def polygamma_(self, n: int) -> Self:
+        return call_into(ops.polygamma, self, (n, self), {})
+
     def xlogy(self, other: Any) -> Tensor:
         return ops.xlogy(self, other)
 

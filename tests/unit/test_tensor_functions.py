@@ -84,6 +84,12 @@ def test_histograms() -> None:
     edges = np.array([0.0, 0.3, 0.9])
     found = torch.histogram(torch.tensor(array), torch.tensor(edges), weight=torch.tensor(array * 2), density=True)
     close(found.hist, np.histogram(array, edges, weights=array * 2, density=True)[0])
+    points = np.random.default_rng().uniform(-1, 1, (60, 2))
+    hist, ends = torch.histogramdd(torch.tensor(points), [3, 4], range=[-1.0, 0.5, -0.5, 1.0], density=True)
+    close(hist, np.histogramdd(points, [3, 4], range=[(-1, 0.5), (-0.5, 1)], density=True)[0])
+    own = torch.histogramdd(torch.tensor(points), [ends[0], ends[1]], weight=torch.tensor(points[:, 0]))
+    close(own.hist, np.histogramdd(points, [e.numpy() for e in ends], weights=points[:, 0])[0])
+    close(torch.kaiser_window(9, False, 5.0, dtype=torch.float64), np.kaiser(9, 5.0))
 
 
 def test_products() -> None:
