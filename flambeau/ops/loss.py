@@ -363,6 +363,8 @@ def gaussian_nll_loss(
     for that), without the constant unless ``full``."""
     if var.rank == x.rank - 1 and var.shape == x.shape[:-1]:
         var = p.reshape(var, shape=(*var.shape, 1))
+    if var.shape != x.shape and var.shape != (*x.shape[:-1], 1):
+        raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {list(var.shape)} for input of size {list(x.shape)}")
     bounded = p.add(var, p.detach(p.sub(maximum(var, eps), var)))
     difference = x - target
     loss = 0.5 * (log(bounded) + difference * difference / bounded)

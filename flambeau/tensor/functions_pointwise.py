@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.ops.pointwise import STATIC_EXPONENTS
-from flambeau.tensor.arguments import need_some_tensor, need_tensor, write_out
+from flambeau.tensor.arguments import need_single, need_some_tensor, need_tensor, write_out
 from flambeau.tensor.base import TensorBase
 
 Number = bool | int | float
@@ -668,4 +668,5 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with ``value``, converted to the dtype of input, where ``mask`` holds."""
+    need_single("masked_fill", "value", value)
     return ops.masked_fill(input, mask, value)

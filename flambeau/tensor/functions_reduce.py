@@ -108,6 +108,8 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) 
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
     """The smallest and the largest element along ``dim`` (of all for None)."""
     dims = () if dim is None else dim
+    if out is not None and builtins.any(o.dtype is not input.dtype for o in out):
+        raise RuntimeError(f"aminmax: Expected out tensors to have dtype {input.dtype}, but got {', '.join(str(o.dtype) for o in out)}")
     result = MinMax(ops.amin(input, dims, keepdim), ops.amax(input, dims, keepdim))
     return result if out is None else write_out(out, result)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
+from flambeau.tensor.arguments import need_single
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.functions_pointwise import Number, power
@@ -655,9 +656,11 @@ class PointwiseMethods(TensorBase):
         return call_into(ops.clamp, self, (self, None, max), {})
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        need_single("masked_fill", "value", value)
         return ops.masked_fill(self, mask, value)
 
     def masked_fill_(self, mask: Any, value: Any) -> Self:
+        need_single("masked_fill_", "value", value)
         return call_into(ops.masked_fill, self, (self, mask, value), {})
 
     def hardshrink(self, lambd: float = 0.5) -> Tensor:

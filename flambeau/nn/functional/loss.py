@@ -128,7 +128,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """(log(var) + (input - target)**2 / var) / 2, with var kept above `eps`. Raises ValueError for a negative var."""
     if not isinstance(var, Tensor):
-        var = input.new_full((1,), float(var))
+        var = input.new_full(input.shape, float(var))
     if bool((var < 0).any()):
         raise ValueError("gaussian_nll_loss: var has negative entry/entries; pass variances, not logarithms")
     return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
