@@ -18,6 +18,8 @@ from flambeau.special.polynomials import shifted_chebyshev_polynomial_u as shift
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w
 from flambeau.tensor.arguments import need_some_tensor, write_out
+from flambeau.tensor.functions_gamma import igamma as gammainc  # noqa: F401 - torch's name for it here
+from flambeau.tensor.functions_gamma import igammac as gammaincc  # noqa: F401 - torch's name for it here
 from flambeau.tensor.functions_pointwise import digamma as digamma
 from flambeau.tensor.functions_pointwise import digamma as psi  # noqa: F401 - torch's name for it here
 from flambeau.tensor.functions_pointwise import erf as erf
