@@ -252,8 +252,8 @@ def ctc_loss(
     target's length first; `zero_infinity` makes losses of impossible targets, and their gradients, zero.
     """
     if log_probs.dim() == 2:
-        lengths = [v.reshape(1) if isinstance(v, Tensor) else [v] if isinstance(v, int) else v for v in (input_lengths, target_lengths)]
-        loss = ctc_loss(log_probs.unsqueeze(1), targets.reshape(1, -1), *lengths, blank, reduction, zero_infinity)
+        time, size = (v.reshape(1) if isinstance(v, Tensor) else [v] if isinstance(v, int) else v for v in (input_lengths, target_lengths))
+        loss = ctc_loss(log_probs.unsqueeze(1), targets.reshape(1, -1), time, size, blank, reduction, zero_infinity)
         return loss.squeeze(0) if reduction == "none" else loss
     steps, batch, classes = log_probs.shape
     times, sizes = (list(v.tolist() if isinstance(v, Tensor) else v) for v in (input_lengths, target_lengths))
