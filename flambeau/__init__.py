@@ -197,6 +197,9 @@ from flambeau.tensor.functions_inplace import expm1_ as expm1_
 from flambeau.tensor.functions_inplace import fix_ as fix_
 from flambeau.tensor.functions_inplace import floor_ as floor_
 from flambeau.tensor.functions_inplace import frac_ as frac_
+from flambeau.tensor.functions_inplace import gcd_ as gcd_
+from flambeau.tensor.functions_inplace import i0_ as i0_
+from flambeau.tensor.functions_inplace import lcm_ as lcm_
 from flambeau.tensor.functions_inplace import ldexp_ as ldexp_
 from flambeau.tensor.functions_inplace import log1p_ as log1p_
 from flambeau.tensor.functions_inplace import log2_ as log2_
@@ -278,6 +281,7 @@ from flambeau.tensor.functions_nn import celu as celu
 from flambeau.tensor.functions_nn import channel_shuffle as channel_shuffle
 from flambeau.tensor.functions_nn import cosine_similarity as cosine_similarity
 from flambeau.tensor.functions_nn import dropout as dropout
+from flambeau.tensor.functions_nn import dropout_ as dropout_
 from flambeau.tensor.functions_nn import embedding as embedding
 from flambeau.tensor.functions_nn import feature_dropout as feature_dropout
 from flambeau.tensor.functions_nn import grid_sampler as grid_sampler
@@ -296,6 +300,7 @@ from flambeau.tensor.functions_nn import prelu as prelu
 from flambeau.tensor.functions_nn import rms_norm as rms_norm
 from flambeau.tensor.functions_nn import selu as selu
 from flambeau.tensor.functions_nn import threshold as threshold
+from flambeau.tensor.functions_nn import threshold_ as threshold_
 from flambeau.tensor.functions_pointwise import abs as abs
 from flambeau.tensor.functions_pointwise import absolute as absolute
 from flambeau.tensor.functions_pointwise import acos as acos
