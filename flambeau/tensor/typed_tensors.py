@@ -15,12 +15,12 @@ class TensorType(type):
 
     kind: dtype
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> TensorType:
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kind: dtype) -> TensorType:
         made = super().__new__(mcs, name, bases, body)
-        made.kind = kind or dtypes.float32
+        made.kind = kind
         return made
 
-    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kind: dtype) -> None:
         super().__init__(name, bases, body)
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
