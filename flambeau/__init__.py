@@ -594,6 +594,7 @@ from flambeau.tensor.typed_tensors import HalfTensor as HalfTensor
 from flambeau.tensor.typed_tensors import IntTensor as IntTensor
 from flambeau.tensor.typed_tensors import LongTensor as LongTensor
 from flambeau.tensor.typed_tensors import ShortTensor as ShortTensor
+from flambeau.tensor.typed_tensors import set_default_tensor_type as set_default_tensor_type
 
 if TYPE_CHECKING:
     from flambeau import compiler as compiler

@@ -306,6 +306,7 @@ from flambeau.ops.sorting import mode as mode
 from flambeau.ops.sorting import msort as msort
 from flambeau.ops.sorting import sort as sort
 from flambeau.ops.sorting import topk as topk
+from flambeau.ops.special import airy_ai as airy_ai
 from flambeau.ops.special import bessel_j0 as bessel_j0
 from flambeau.ops.special import bessel_j1 as bessel_j1
 from flambeau.ops.special import bessel_y0 as bessel_y0

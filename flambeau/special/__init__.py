@@ -147,3 +147,8 @@ def modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
 def modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the first kind, order 1."""
     return ops.i1(input) if out is None else write_out(out, ops.i1(input))
+
+
+def airy_ai(input: Any, *, out: Any = None) -> Any:
+    """Airy's function of the first kind. It has no derivative here."""
+    return ops.airy_ai(input) if out is None else write_out(out, ops.airy_ai(input))
