@@ -131,6 +131,8 @@ from flambeau.tensor.functions_foreach import _foreach_sqrt_ as _foreach_sqrt_
 from flambeau.tensor.functions_foreach import _foreach_sub as _foreach_sub
 from flambeau.tensor.functions_foreach import _foreach_sub_ as _foreach_sub_
 from flambeau.tensor.functions_foreach import _foreach_zero_ as _foreach_zero_
+from flambeau.tensor.functions_gamma import igamma as igamma
+from flambeau.tensor.functions_gamma import igammac as igammac
 from flambeau.tensor.functions_index import argwhere as argwhere
 from flambeau.tensor.functions_index import bincount as bincount
 from flambeau.tensor.functions_index import bucketize as bucketize
@@ -195,6 +197,9 @@ from flambeau.tensor.functions_inplace import expm1_ as expm1_
 from flambeau.tensor.functions_inplace import fix_ as fix_
 from flambeau.tensor.functions_inplace import floor_ as floor_
 from flambeau.tensor.functions_inplace import frac_ as frac_
+from flambeau.tensor.functions_inplace import gcd_ as gcd_
+from flambeau.tensor.functions_inplace import i0_ as i0_
+from flambeau.tensor.functions_inplace import lcm_ as lcm_
 from flambeau.tensor.functions_inplace import ldexp_ as ldexp_
 from flambeau.tensor.functions_inplace import log1p_ as log1p_
 from flambeau.tensor.functions_inplace import log2_ as log2_
@@ -238,6 +243,7 @@ from flambeau.tensor.functions_linear import matrix_power as matrix_power
 from flambeau.tensor.functions_linear import mm as mm
 from flambeau.tensor.functions_linear import mv as mv
 from flambeau.tensor.functions_linear import outer as outer
+from flambeau.tensor.functions_linear import spmm as spmm
 from flambeau.tensor.functions_linear import tensordot as tensordot
 from flambeau.tensor.functions_linear import vdot as vdot
 from flambeau.tensor.functions_math import angle as angle
@@ -253,6 +259,7 @@ from flambeau.tensor.functions_math import fill as fill
 from flambeau.tensor.functions_math import fill_ as fill_
 from flambeau.tensor.functions_math import gradient as gradient
 from flambeau.tensor.functions_math import histogram as histogram
+from flambeau.tensor.functions_math import histogramdd as histogramdd
 from flambeau.tensor.functions_math import imag as imag
 from flambeau.tensor.functions_math import is_conj as is_conj
 from flambeau.tensor.functions_math import is_neg as is_neg
@@ -274,6 +281,7 @@ from flambeau.tensor.functions_nn import celu as celu
 from flambeau.tensor.functions_nn import channel_shuffle as channel_shuffle
 from flambeau.tensor.functions_nn import cosine_similarity as cosine_similarity
 from flambeau.tensor.functions_nn import dropout as dropout
+from flambeau.tensor.functions_nn import dropout_ as dropout_
 from flambeau.tensor.functions_nn import embedding as embedding
 from flambeau.tensor.functions_nn import feature_dropout as feature_dropout
 from flambeau.tensor.functions_nn import grid_sampler as grid_sampler
@@ -292,6 +300,7 @@ from flambeau.tensor.functions_nn import prelu as prelu
 from flambeau.tensor.functions_nn import rms_norm as rms_norm
 from flambeau.tensor.functions_nn import selu as selu
 from flambeau.tensor.functions_nn import threshold as threshold
+from flambeau.tensor.functions_nn import threshold_ as threshold_
 from flambeau.tensor.functions_pointwise import abs as abs
 from flambeau.tensor.functions_pointwise import absolute as absolute
 from flambeau.tensor.functions_pointwise import acos as acos
@@ -344,6 +353,8 @@ from flambeau.tensor.functions_pointwise import fmax as fmax
 from flambeau.tensor.functions_pointwise import fmin as fmin
 from flambeau.tensor.functions_pointwise import fmod as fmod
 from flambeau.tensor.functions_pointwise import frac as frac
+from flambeau.tensor.functions_pointwise import frexp as frexp
+from flambeau.tensor.functions_pointwise import gcd as gcd
 from flambeau.tensor.functions_pointwise import ge as ge
 from flambeau.tensor.functions_pointwise import greater as greater
 from flambeau.tensor.functions_pointwise import greater_equal as greater_equal
@@ -357,6 +368,7 @@ from flambeau.tensor.functions_pointwise import isinf as isinf
 from flambeau.tensor.functions_pointwise import isnan as isnan
 from flambeau.tensor.functions_pointwise import isneginf as isneginf
 from flambeau.tensor.functions_pointwise import isposinf as isposinf
+from flambeau.tensor.functions_pointwise import lcm as lcm
 from flambeau.tensor.functions_pointwise import ldexp as ldexp
 from flambeau.tensor.functions_pointwise import le as le
 from flambeau.tensor.functions_pointwise import lerp as lerp
@@ -447,6 +459,7 @@ from flambeau.tensor.functions_reduce import diff as diff
 from flambeau.tensor.functions_reduce import equal as equal
 from flambeau.tensor.functions_reduce import kthvalue as kthvalue
 from flambeau.tensor.functions_reduce import log_softmax as log_softmax
+from flambeau.tensor.functions_reduce import logcumsumexp as logcumsumexp
 from flambeau.tensor.functions_reduce import logsumexp as logsumexp
 from flambeau.tensor.functions_reduce import max as max
 from flambeau.tensor.functions_reduce import mean as mean
@@ -533,6 +546,7 @@ from flambeau.tensor.functions_windows import bartlett_window as bartlett_window
 from flambeau.tensor.functions_windows import blackman_window as blackman_window
 from flambeau.tensor.functions_windows import hamming_window as hamming_window
 from flambeau.tensor.functions_windows import hann_window as hann_window
+from flambeau.tensor.functions_windows import kaiser_window as kaiser_window
 from flambeau.tensor.grad_mode import enable_grad as enable_grad
 from flambeau.tensor.grad_mode import inference_mode as inference_mode
 from flambeau.tensor.grad_mode import is_grad_enabled as is_grad_enabled
@@ -580,6 +594,7 @@ from flambeau.tensor.typed_tensors import HalfTensor as HalfTensor
 from flambeau.tensor.typed_tensors import IntTensor as IntTensor
 from flambeau.tensor.typed_tensors import LongTensor as LongTensor
 from flambeau.tensor.typed_tensors import ShortTensor as ShortTensor
+from flambeau.tensor.typed_tensors import set_default_tensor_type as set_default_tensor_type
 
 if TYPE_CHECKING:
     from flambeau import compiler as compiler

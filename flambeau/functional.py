@@ -2,6 +2,7 @@
 
 from flambeau.tensor.functions_index import unique as unique
 from flambeau.tensor.functions_index import unique_consecutive as unique_consecutive
+from flambeau.tensor.functions_index import unravel_index as unravel_index
 from flambeau.tensor.functions_linear import chain_matmul as chain_matmul
 from flambeau.tensor.functions_linear import einsum as einsum
 from flambeau.tensor.functions_linear import tensordot as tensordot

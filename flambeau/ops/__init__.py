@@ -160,6 +160,9 @@ from flambeau.ops.norm import layer_norm as layer_norm
 from flambeau.ops.norm import normalize as normalize
 from flambeau.ops.norm import pairwise_distance as pairwise_distance
 from flambeau.ops.norm import rms_norm as rms_norm
+from flambeau.ops.number_parts import frexp as frexp
+from flambeau.ops.number_parts import gcd as gcd
+from flambeau.ops.number_parts import lcm as lcm
 from flambeau.ops.optimizer_steps import adagrad_step as adagrad_step
 from flambeau.ops.optimizer_steps import adam_step as adam_step
 from flambeau.ops.optimizer_steps import clip_grad_norm_ as clip_grad_norm_
@@ -280,6 +283,7 @@ from flambeau.ops.reduce import cummax as cummax
 from flambeau.ops.reduce import cummin as cummin
 from flambeau.ops.reduce import cumprod as cumprod
 from flambeau.ops.reduce import cumsum as cumsum
+from flambeau.ops.reduce import logcumsumexp as logcumsumexp
 from flambeau.ops.reduce import logsumexp as logsumexp
 from flambeau.ops.reduce import max as max
 from flambeau.ops.reduce import mean as mean
@@ -302,6 +306,7 @@ from flambeau.ops.sorting import mode as mode
 from flambeau.ops.sorting import msort as msort
 from flambeau.ops.sorting import sort as sort
 from flambeau.ops.sorting import topk as topk
+from flambeau.ops.special import airy_ai as airy_ai
 from flambeau.ops.special import bessel_j0 as bessel_j0
 from flambeau.ops.special import bessel_j1 as bessel_j1
 from flambeau.ops.special import bessel_y0 as bessel_y0

@@ -92,6 +92,8 @@ def signbit(x: Value) -> Node:
 @op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=special_pairs)
 def isclose(x: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Node:
     """Whether |x - other| <= atol + rtol * |other|; NaN equals NaN if ``equal_nan``."""
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     close = p.eq(x, other)
     if not x.dtype.is_floating_point:
         x, other = p.cast(x, to=dtypes.float64), p.cast(other, to=dtypes.float64)

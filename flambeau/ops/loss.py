@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -363,6 +363,8 @@ def gaussian_nll_loss(
     for that), without the constant unless ``full``."""
     if var.rank == x.rank - 1 and var.shape == x.shape[:-1]:
         var = p.reshape(var, shape=(*var.shape, 1))
+    if var.shape != x.shape and var.shape != (*x.shape[:-1], 1):
+        raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {list(var.shape)} for input of size {list(x.shape)}")
     bounded = p.add(var, p.detach(p.sub(maximum(var, eps), var)))
     difference = x - target
     loss = 0.5 * (log(bounded) + difference * difference / bounded)
@@ -491,9 +493,11 @@ def multilabel_soft_margin_loss(x: Value, target: Value, weight: Value | None = 
     return _combined("multilabel_soft_margin_loss", mean(loss, -1), reduction)
 
 
-def _set_samples(m: s.SampleMaker) -> list[Any]:
+def _set_samples(m: s.SampleMaker) -> Iterator[s.Call]:
     target = np.array([[3, 0, -1, 1], [-1, 2, 2, 2], [1, 1, 0, 3]])
-    return [((m.float(3, 4), target), {"reduction": r}) for r in ("mean", "sum", "none")] + [((m.float(4), target[0]), {})]
+    for reduction in ("mean", "sum", "none"):
+        yield (m.float(3, 4), target), {"reduction": reduction}
+    yield (m.float(4), target[0]), {}
 
 
 @_loss(_set_samples, ("x",))
@@ -520,9 +524,9 @@ def multilabel_margin_loss(x: Value, target: Value, reduction: str = "mean") -> 
     return _combined("multilabel_margin_loss", p.reshape(loss, shape=()) if x.rank < 2 else loss, reduction)
 
 
-def _paths_samples(m: s.SampleMaker) -> list[Any]:
+def _paths_samples(m: s.SampleMaker) -> Iterator[s.Call]:
     skips, live = np.array([[False, False, False, True, False], [False, False, False, False, False]]), np.array([[True], [False]])
-    return [((m.float(2, 5), m.float(2, 5), skips, live), {})]
+    yield (m.float(2, 5), m.float(2, 5), skips, live), {}
 
 
 @op("general", promote="arithmetic", promoted=("paths", "emitted"), samples=_paths_samples)

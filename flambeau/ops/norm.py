@@ -61,12 +61,18 @@ def _summed_to(g: Node, axes: Axes, like: Node | None) -> Node | None:
 
 
 # -- over the last dimensions ---------------------------------------------------------------------------
-def _last_axes(operator: str, x: Node, normalized_shape: Sequence[Any]) -> Axes:
+def _last_axes(operator: str, x: Node, normalized_shape: Sequence[Any], **affine: Node | None) -> Axes:
     shape = tuple(normalized_shape)
     if not shape or x.rank < len(shape) or not x.shape[x.rank - len(shape) :] == shape:
         expected = ", ".join(["*", *map(str, shape)])
         got = list(x.shape)
         raise RuntimeError(f"{operator}: given normalized_shape={list(shape)}, expected input with shape [{expected}], but got {got}")
+    for name, factor in affine.items():
+        if factor is not None and factor.shape != x.shape[x.rank - len(shape) :]:
+            raise RuntimeError(
+                f"{operator}: Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(factor.shape)} and "
+                f"normalized_shape = {list(shape)}"
+            )
     return tuple(range(x.rank - len(shape), x.rank))
 
 
@@ -79,7 +85,7 @@ def layer_norm(
     x is [*, normalized_shape], weight and bias are [normalized_shape] or None; the result has the shape and type of x.
     The variance is the biased one. RuntimeError where the shapes do not fit.
     """
-    axes = _last_axes("layer_norm", x, normalized_shape)
+    axes = _last_axes("layer_norm", x, normalized_shape, weight=weight, bias=bias)
     normal = _standardized(x, axes, eps)[0]
     return _affine(normal, weight, bias, axes)
 
@@ -106,7 +112,7 @@ def _root_mean_square(x: Node, axes: Axes, eps: float | None) -> tuple[Node, Nod
 @op("general", promote="arithmetic", promoted=("x",), samples=s.rms_norm)
 def rms_norm(x: Value, normalized_shape: Sizes, weight: Value | None = None, eps: float | None = None) -> Node:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions; ``eps`` None is the type's machine epsilon."""
-    axes = _last_axes("rms_norm", x, normalized_shape)
+    axes = _last_axes("rms_norm", x, normalized_shape, weight=weight)
     return _scaled(_root_mean_square(x, axes, eps)[0], weight, axes)
 
 

@@ -142,6 +142,8 @@ def _flat_position(positions: Sequence[Node], lengths: Sequence[Dim]) -> Node:
 
 def _max_pool(pool: Pool, x: Node, return_indices: bool) -> Any:
     lengths = x.shape[2:]
+    if any(n == 0 for n in x.shape[1:]):
+        raise RuntimeError(f"{pool.operator}: Expected input's non-batch dimensions to have positive length, but got {list(x.shape)}")
     arrays = [x]
     for i in reversed(range(pool.count)):
         arrays = _axis_maximum(pool, arrays, i, lengths[i], return_indices)

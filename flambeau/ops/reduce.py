@@ -14,7 +14,7 @@ from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
 from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
-from flambeau.ops.pointwise import converted
+from flambeau.ops.pointwise import converted, logaddexp, require_float
 
 Dims = int | Sequence[int] | None
 
@@ -385,6 +385,20 @@ def cumsum(x: Value, dim: int, *, dtype: dtype | None = None) -> Node:
 def cumprod(x: Value, dim: int, *, dtype: dtype | None = None) -> Node:
     """Running products along ``dim``; integers are multiplied in int64."""
     return _scanned("cumprod", x, "prod", dim, dtype)
+
+
+@op("general", promote="arithmetic", samples=lambda make: (c for c in s.scans(make) if c[0][0].dtype.kind == "f"))
+def logcumsumexp(x: Value, dim: int) -> Node:
+    """log(cumsum(exp(x))) along ``dim`` without overflow: in each of log2(n) steps with the sums twice as far back."""
+    require_float("logcumsumexp", x)
+    axis = axis_of(x, dim, "logcumsumexp")
+    reach = 1
+    while x.rank and x.shape[axis] > reach:
+        low = tuple(reach if a == axis else 0 for a in range(x.rank))
+        moved = p.pad(x, low=low, high=(0,) * x.rank, interior=(0,) * x.rank, value=-math.inf)
+        x = logaddexp(x, p.slice_(moved, starts=(0,) * x.rank, sizes=x.shape, steps=(1,) * x.rank))
+        reach *= 2
+    return x
 
 
 def _running_extreme(operator: str, x: Node, kind: str, dim: int) -> ValuesIndices:

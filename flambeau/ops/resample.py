@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from flambeau import prims as p
 from flambeau.core import dtypes
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
 from flambeau.ops.indexing import axis_first, axis_restored, size_number
+from flambeau.ops.reduce import reduced, restored
 from flambeau.ops.view import as_sizes
 
 CUBIC = -0.75  # the free coefficient of the cubic kernel
@@ -90,11 +91,14 @@ def _cubic(r: Resampling, kind: dtypes.dtype) -> list[Tap]:
     return [(r.clamped(p.add(low, p.number(i - 1, low))), w) for i, w in enumerate(weights)]
 
 
+def _cubic_pieces(a: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The kernel's polynomials at distances below 1, and from 1 to 2."""
+    return (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
+
+
 def cubic_weights(t: Node) -> tuple[Node, Node, Node, Node]:
     """Of the elements at -1, 0, 1 and 2 for a place t in [0, 1)."""
-    a = CUBIC
-    near = (a + 2, -(a + 3), 0.0, 1.0)  # at distances below 1
-    far = (a, -5 * a, 8 * a, -4 * a)  # at distances from 1 to 2
+    near, far = _cubic_pieces(CUBIC)
     rest = p.sub(p.number(1, t), t)
     return (
         _polynomial(p.add(t, p.number(1, t)), *far), _polynomial(t, *near), _polynomial(rest, *near),
@@ -106,6 +110,34 @@ KERNELS: dict[str, Callable[[Resampling, dtypes.dtype], list[Tap]]] = {
     "nearest": _nearest, "nearest-exact": _nearest_exact, "linear": _linear, "bilinear": _linear, "trilinear": _linear, "bicubic": _cubic,
 }  # fmt: skip
 RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}
+
+
+def _smooth_weights(r: Resampling, mode: str, kind: dtypes.dtype) -> Node:
+    """[target, n]: the kernel stretched over the source elements to a target one where these are more than one, rows adding up to 1."""
+    place = p.iota(shape=(r.target, r.n), axis=1, dtype=kind)
+    half, one, zero = p.number(0.5, place), p.number(1, place), p.number(0, place)
+    ratio = r.ratio(place)
+    centre = p.mul(p.add(p.iota(shape=(r.target, r.n), axis=0, dtype=kind), half), ratio)
+    stretch = p.maximum(ratio, one)
+    reach = p.mul(stretch, p.number(2 if mode == "bicubic" else 1, place))
+    first = p.trunc(p.add(p.sub(centre, reach), half))
+    last = p.trunc(p.add(p.add(centre, reach), half))
+    distance = p.abs_(p.div(p.add(p.sub(place, centre), half), stretch))
+    if mode == "bicubic":
+        near, far = _cubic_pieces(-0.5)
+        weight = p.where(p.lt(distance, one), _polynomial(distance, *near), _polynomial(distance, *far))
+        weight = p.where(p.lt(distance, p.number(2, distance)), weight, zero)
+    else:
+        weight = p.maximum(p.sub(one, distance), zero)
+    weight = p.where(p.bitwise_and(p.le(first, place), p.lt(place, last)), weight, zero)
+    return p.div(weight, restored(reduced(weight, "sum", (1,)), (1,), weight.shape))
+
+
+def _smoothed(x: Node, axis: int, mode: str, r: Resampling) -> Node:
+    rows = axis_first(x, axis)
+    flat = p.reshape(rows, shape=(r.n, product(rows.shape[1:])))
+    made = p.matmul(_smooth_weights(r, mode, x.dtype), flat)
+    return axis_restored(p.reshape(made, shape=(r.target, *rows.shape[1:])), axis)
 
 
 def _repeated(x: Node, axis: int, times: Dim) -> Node:
@@ -138,17 +170,19 @@ def _resample_samples(m: SampleMaker) -> Calls:
     for mode in ("bilinear", "bicubic"):
         out += [case(image, (7, 3), mode=mode), case(image, (6, 8), mode=mode, align_corners=True), case(image, (2, 1), mode=mode)]
     out.append(case(image, (6, 7), mode="bilinear", scales=(0.6, 0.7)))
+    out += [case(image, (2, 7), mode=mode, antialias=True) for mode in ("bilinear", "bicubic")]
     return [*out, case(m.float(1, 1, 2, 3, 2), (3, 2, 4), mode="trilinear")]
 
 
 @op(promote="same", samples=_resample_samples)
 def interpolate(
-    x: Value, size: Sizes, mode: str = "nearest", align_corners: bool = False, scales: tuple[float | None, ...] | None = None
-) -> Node:
+    x: Value, size: Sizes, mode: str = "nearest", align_corners: bool = False, scales: tuple[float | None, ...] | None = None,
+    antialias: bool = False,
+) -> Node:  # fmt: skip
     """[b, c, *n] -> [b, c, *size] by the nearest element, linear or cubic interpolation.
 
     ``align_corners`` maps the outer elements onto each other; ``scales`` gives the source elements to one of the result
-    for each axis (n / size unless given).
+    for each axis (n / size unless given); ``antialias`` takes in all elements that one of the result covers.
     """
     targets = as_sizes(size)
     if mode not in KERNELS or x.rank != RANKS.get(mode, x.rank) or len(targets) != x.rank - 2:
@@ -160,7 +194,12 @@ def interpolate(
         raise ValueError("interpolate: align_corners can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     if any(n <= 0 for n in (*x.shape[2:], *targets)):
         raise RuntimeError(f"interpolate: input and output sizes should be greater than 0, but got {list(x.shape[2:])} and {list(targets)}")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError("interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     for i in reversed(range(len(targets))):
-        if not (x.shape[2 + i] == targets[i] and scales is None):
+        if antialias:
+            scale = None if scales is None else scales[i]
+            x = _smoothed(x, 2 + i, mode, Resampling(x.shape[2 + i], targets[i], scale, align_corners))
+        elif not (x.shape[2 + i] == targets[i] and scales is None):
             x = _resampled(x, 2 + i, mode, targets[i], None if scales is None else scales[i], align_corners)
     return x

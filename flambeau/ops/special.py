@@ -130,11 +130,14 @@ def zeta(x: Value, other: Value) -> Node:
     return p.hurwitz_zeta(x, other)
 
 
-def _no_derivative(*_: Any) -> Any:
-    raise NotImplementedError("derivative for zeta is not implemented; detach() its operands")
+def _without_derivative(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise NotImplementedError(f"derivative for {name} is not implemented; detach() its operands")
+
+    return refuse
 
 
-zeta.derivative = _no_derivative
+zeta.derivative = _without_derivative("zeta")
 
 
 def _polygamma_samples(make: s.SampleMaker) -> Iterator[s.Call]:
@@ -351,3 +354,37 @@ def spherical_bessel_j0(x: Value) -> Node:
     at_zero, infinite = p.eq(x, p.number(0, x)), p.eq(p.abs_(x), p.number(math.inf, x))
     safe = p.where(p.bitwise_or(at_zero, infinite), p.number(1, x), x)
     return p.where(at_zero, p.number(1, x), p.where(infinite, p.number(0, x), p.div(p.sin(safe), safe)))
+
+
+# -- Airy's function ------------------------------------------------------------------------------------
+@_special(s.within(-9.0, 4.0))
+def airy_ai(x: Value) -> Node:
+    """Airy's function of the first kind: waves below 0, falling above. It has no derivative here."""
+    middle = _clenshaw(_line(p.minimum(p.maximum(x, p.number(-4, x)), p.number(2, x)), 1 / 3, 1 / 3), tables.AIRY_MIDDLE)
+    falling = _airy_falling(p.maximum(x, p.number(2, x)))
+    waves = _airy_waves(p.maximum(p.neg(x), p.number(4, x)))
+    return p.where(p.lt(x, p.number(-4, x)), waves, p.where(p.lt(p.number(2, x), x), falling, middle))
+
+
+def _airy_phase(a: Node) -> tuple[Node, Node]:
+    """2 / 3 * a ** 1.5, and 1 / (sqrt(pi) * a ** 0.25)."""
+    root = p.sqrt(a)
+    return p.mul(p.mul(a, root), p.number(2 / 3, a)), p.mul(p.rsqrt(root), p.number(1 / math.sqrt(math.pi), a))
+
+
+def _airy_falling(a: Node) -> Node:
+    phase, scale = _airy_phase(a)
+    fit = _clenshaw(_line(_over(2 / 3 * 2**1.5, phase), 2.0, -1.0), tables.AIRY_RIGHT)
+    return p.mul(p.mul(fit, p.exp(p.neg(phase))), p.mul(scale, p.number(0.5, a)))
+
+
+def _airy_waves(a: Node) -> Node:
+    phase, scale = _airy_phase(a)
+    t = _line(_over((2 / 3 * 4**1.5) ** 2, p.mul(phase, phase)), 2.0, -1.0)
+    angle = p.add(phase, p.number(math.pi / 4, a))
+    sine = p.mul(p.sin(angle), _clenshaw(t, tables.AIRY_SINE))
+    cosine = p.mul(p.cos(angle), p.div(_clenshaw(t, tables.AIRY_COSINE), phase))
+    return p.mul(p.sub(sine, cosine), scale)
+
+
+airy_ai.derivative = _without_derivative("airy_ai")

@@ -145,8 +145,9 @@ class _Fuser:
                 return
         if self._may_inline(node, uses):
             self.inlined.add(node)
-            for use in uses:
-                self._push(node, use.group, use.at, False, use.conditional)
+            # Each place once: in a long chain of numbers, the ways to reach one would double at every step.
+            for group, at, conditional in {(u.group.number, u.at, u.conditional): None for u in uses}:
+                self._push(node, self.groups[group], at, False, conditional)
             return
         group = self._new_loop(node)
         self._connect(node, group, uses)

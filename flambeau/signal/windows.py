@@ -122,3 +122,13 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: dtype | None 
         raise ValueError(f"gaussian: standard deviation must be positive, got {std}")
     scaled = _centred("gaussian", M, sym, dtype, options) / std
     return _typed((scaled * scaled * -0.5).exp(), dtype, requires_grad, options)
+
+
+def kaiser(
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: dtype | None = None, requires_grad: bool = False, **options: Any
+) -> Any:
+    """I0(beta sqrt(1 - r * r)) / I0(beta), with r from -1 to 1 over the window."""
+    if beta < 0:
+        raise ValueError(f"kaiser: beta must be non-negative, got {beta}")
+    _check("kaiser", M, dtype, options)
+    return functions.kaiser_window(M, not sym, beta, dtype=dtype, requires_grad=requires_grad, **options)

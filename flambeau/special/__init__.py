@@ -18,6 +18,8 @@ from flambeau.special.polynomials import shifted_chebyshev_polynomial_u as shift
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w
 from flambeau.tensor.arguments import need_some_tensor, write_out
+from flambeau.tensor.functions_gamma import igamma as gammainc  # noqa: F401 - torch's name for it here
+from flambeau.tensor.functions_gamma import igammac as gammaincc  # noqa: F401 - torch's name for it here
 from flambeau.tensor.functions_pointwise import digamma as digamma
 from flambeau.tensor.functions_pointwise import digamma as psi  # noqa: F401 - torch's name for it here
 from flambeau.tensor.functions_pointwise import erf as erf
@@ -145,3 +147,8 @@ def modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
 def modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the first kind, order 1."""
     return ops.i1(input) if out is None else write_out(out, ops.i1(input))
+
+
+def airy_ai(input: Any, *, out: Any = None) -> Any:
+    """Airy's function of the first kind. It has no derivative here."""
+    return ops.airy_ai(input) if out is None else write_out(out, ops.airy_ai(input))

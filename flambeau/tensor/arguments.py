@@ -84,6 +84,13 @@ def need_tensor(operator: str, name: str, value: Any) -> None:
         raise TypeError(f"{operator}(): argument '{name}' must be Tensor, not {type(value).__name__}; wrap it in torch.tensor()")
 
 
+def need_single(operator: str, name: str, value: Any) -> None:
+    """RuntimeError as torch's where a tensor with dimensions is given for a number."""
+    if isinstance(value, TensorBase) and value.meta.shape:
+        rank = len(value.meta.shape)
+        raise RuntimeError(f"{operator} only supports a 0-dimensional {name} tensor, but got tensor with {rank} dimension(s).")
+
+
 def need_some_tensor(operator: str, first: Any, second: Any) -> None:
     """TypeError as torch's where both operands are numbers."""
     if not isinstance(first, TensorBase) and not isinstance(second, TensorBase):

@@ -282,6 +282,20 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return result if out is None else write_out(out, result)
 
 
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The coordinates in a tensor of ``shape`` of positions in it flattened; positions past its end begin anew."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not isinstance(indices, TensorBase) or not (indices.meta.dtype.is_integer):
+        raise ValueError(f"unravel_index: expected 'indices' to be an integer tensor, got {getattr(indices, 'dtype', type(indices))}")
+    if builtins.any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index: 'shape' cannot have negative values, got {sizes}")
+    found: list[Any] = []
+    for size in reversed(sizes):
+        found.append(ops.remainder(indices, size))
+        indices = ops.floor_divide(indices, size)
+    return tuple(reversed(found))
+
+
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number occurs in a vector of non-negative integers, or the sum of the weights where it does."""
     if minlength < 0:
@@ -325,12 +339,3 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         place = ops.clamp(ops.searchsorted(ordered, values), None, ordered.meta.numel - 1)
         found = ops.eq(ops.take(ordered, place), values)
     return ops.logical_not(found) if invert else found
-
-
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """Positions in the flattened tensor as one tensor of positions for each dimension."""
-    found: list[Any] = []
-    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
-        found.append(ops.remainder(indices, size))
-        indices = ops.floor_divide(indices, size)
-    return tuple(reversed(found))

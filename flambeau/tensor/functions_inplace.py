@@ -288,3 +288,18 @@ def xlogy_(input: Any, other: Any) -> Any:
 def as_strided_(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """``as_strided`` in place."""
     return input.as_strided_(size, stride, storage_offset)
+
+
+def gcd_(input: Any, other: Any) -> Any:
+    """``gcd`` in place."""
+    return input.gcd_(other)
+
+
+def lcm_(input: Any, other: Any) -> Any:
+    """``lcm`` in place."""
+    return input.lcm_(other)
+
+
+def i0_(input: Any) -> Any:
+    """``i0`` in place."""
+    return input.i0_()

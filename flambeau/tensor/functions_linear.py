@@ -74,6 +74,9 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Number = 1, alpha: Number =
     return result if out is None else write_out(out, result)
 
 
+spmm = mm
+
+
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     result = ops.addmv(input, mat, vec, beta, alpha)

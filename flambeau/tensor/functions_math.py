@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -341,15 +342,9 @@ def histogram(
     input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False, out: Any = None
 ) -> Histogram:
     """How many elements, or how much of their weight, lies in each interval: the last one includes its end."""
-    edges: Any = bins
-    if not isinstance(bins, TensorBase):
-        low, high = range if range is not None else (ops.amin(input, ()).item(), ops.amax(input, ()).item()) if input.meta.numel else (0, 1)
-        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-        edges = linspace(low, high, bins + 1, dtype=input.meta.dtype)
+    edges, flat = _edges(input, bins, range), ops.reshape(input, (-1,))
     count = edges.meta.shape[0] - 1
-    flat = ops.reshape(input, (-1,))
-    place = ops.sub(ops.searchsorted(edges, flat, right=True), 1)
-    place = ops.where(ops.eq(flat, edges[-1]), count - 1, place)
+    place = _interval(edges, flat)
     place = ops.where(ops.logical_and(ops.ge(place, 0), ops.lt(place, count)), place, count)
     found = bincount(place, None if weight is None else ops.reshape(weight, (-1,)), count + 1)
     hist = ops.to_dtype(ops.slice_(found, 0, 0, count), input.meta.dtype)
@@ -358,6 +353,60 @@ def histogram(
         hist = ops.true_divide(ops.true_divide(hist, widths), ops.sum(hist))
     result = Histogram(hist, edges)
     return result if out is None else write_out(out, result)
+
+
+class HistogramDD(NamedTuple):
+    """Counts over all dimensions, and the edges along each."""
+
+    hist: Any
+    bin_edges: tuple[Any, ...]
+
+
+def histogramdd(
+    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
+) -> HistogramDD:
+    """How many of the points input[..., :] lie in each box: ``bins`` is a number, one for each dimension, or the edges along each."""
+    dims = input.meta.shape[-1]
+    points = ops.reshape(input, (input.meta.numel // builtins.max(dims, 1), dims))
+    bins = [bins] * dims if isinstance(bins, int) else list(bins)
+    if len(bins) != dims or (range is not None and len(range) != 2 * dims):
+        raise RuntimeError(f"histogramdd: expected bins, and pairs of a range, for {dims} dimensions; got {len(bins)} and range {range}")
+    edges = [_edges(ops.select(points, 1, d), bins[d], None if range is None else range[2 * d : 2 * d + 2]) for d in builtins.range(dims)]
+    place: Any = 0
+    outside: Any = False
+    for d, ends in enumerate(edges):
+        at = _interval(ends, ops.select(points, 1, d))
+        count = ends.meta.shape[0] - 1
+        outside = ops.logical_or(ops.logical_or(ops.lt(at, 0), ops.ge(at, count)), outside)
+        place = ops.add(ops.mul(at, 1), ops.mul(place, count)) if d else at
+    sizes = [e.meta.shape[0] - 1 for e in edges]
+    total = math.prod(sizes)
+    place = ops.where(outside, total, place)
+    found = bincount(place, None if weight is None else ops.reshape(weight, (-1,)), total + 1)
+    hist = ops.reshape(ops.to_dtype(ops.slice_(found, 0, 0, total), input.meta.dtype), sizes)
+    if density:
+        hist = ops.true_divide(hist, ops.sum(hist))
+        for d, ends in enumerate(edges):
+            widths = ops.sub(ops.slice_(ends, 0, 1), ops.slice_(ends, 0, 0, -1))
+            hist = ops.true_divide(hist, ops.reshape(widths, [-1 if i == d else 1 for i in builtins.range(dims)]))
+    return HistogramDD(hist, tuple(edges))
+
+
+def _edges(values: Any, bins: Any, limits: Sequence[float] | None) -> Any:
+    """The ends of intervals: as given, or evenly over the limits or the values."""
+    if isinstance(bins, TensorBase):
+        return bins
+    if limits is None:
+        limits = (ops.amin(values, ()).item(), ops.amax(values, ()).item()) if values.meta.numel else (0, 1)
+    low, high = limits
+    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    return linspace(low, high, bins + 1, dtype=values.meta.dtype)
+
+
+def _interval(edges: Any, values: Any) -> Any:
+    """The interval of each value, outside [0, count) where there is none; the last one includes its end."""
+    place = ops.sub(ops.searchsorted(edges, values, right=True), 1)
+    return ops.where(ops.eq(values, edges[-1]), edges.meta.shape[0] - 2, place)
 
 
 # -- in place, as functions -----------------------------------------------------------------------------

@@ -7,11 +7,17 @@ from typing import Any
 from flambeau import ops
 from flambeau.ops.grid_sample import MODES as GRID_MODES
 from flambeau.ops.grid_sample import PADDINGS as GRID_PADDINGS
+from flambeau.tensor import dispatch
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:
     """Zero each element with probability ``p`` and scale the others by 1 / (1 - p); the input itself when not training."""
     return ops.dropout(input, p, train)
+
+
+def dropout_(input: Any, p: float, train: bool) -> Any:
+    """``dropout`` in place."""
+    return dispatch.call_into(ops.dropout, input, (input, p, train), {})
 
 
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
@@ -68,6 +74,11 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 def prelu(input: Any, weight: Any) -> Any:
     """The input above 0, times ``weight`` below."""
     return ops.prelu(input, weight)
+
+
+def threshold_(input: Any, threshold: float, value: float) -> Any:
+    """``threshold`` in place."""
+    return dispatch.call_into(ops.threshold, input, (input, threshold, value), {})
 
 
 def threshold(input: Any, threshold: float, value: float) -> Any:

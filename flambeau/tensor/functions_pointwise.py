@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.ops.pointwise import STATIC_EXPONENTS
-from flambeau.tensor.arguments import need_some_tensor, need_tensor, write_out
+from flambeau.tensor.arguments import need_single, need_some_tensor, need_tensor, write_out
 from flambeau.tensor.base import TensorBase
 
 Number = bool | int | float
@@ -440,6 +440,25 @@ def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
     return ops.ldexp(input, other) if out is None else write_out(out, ops.ldexp(input, other))
 
 
+def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The greatest common divisor of integers, never negative."""
+    need_tensor("gcd", "input", input)
+    need_tensor("gcd", "other", other)
+    return ops.gcd(input, other) if out is None else write_out(out, ops.gcd(input, other))
+
+
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The least common multiple of integers, never negative."""
+    need_tensor("lcm", "input", input)
+    need_tensor("lcm", "other", other)
+    return ops.lcm(input, other) if out is None else write_out(out, ops.lcm(input, other))
+
+
+def frexp(input: Any, *, out: Any = None) -> Any:
+    """(mantissa, exponent) with input = mantissa * 2 ** exponent, the mantissa in [0.5, 1) in size."""
+    return ops.frexp(input) if out is None else write_out(out, ops.frexp(input))
+
+
 def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     """The next number after input toward ``other``."""
     need_tensor("nextafter", "input", input)
@@ -649,4 +668,5 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with ``value``, converted to the dtype of input, where ``mask`` holds."""
+    need_single("masked_fill", "value", value)
     return ops.masked_fill(input, mask, value)

@@ -153,6 +153,8 @@ def _check_weights(weights: Any) -> None:
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
     """Indices drawn by the weights in the last dimension."""
     _check_weights(input)
+    if out is not None and out.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype}")
     result = drawn(generator, ops.multinomial, input, num_samples, replacement)
     return result if out is None else write_out(out, result)
 

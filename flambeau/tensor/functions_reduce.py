@@ -108,6 +108,8 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) 
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> MinMax:
     """The smallest and the largest element along ``dim`` (of all for None)."""
     dims = () if dim is None else dim
+    if out is not None and builtins.any(o.dtype is not input.dtype for o in out):
+        raise RuntimeError(f"aminmax: Expected out tensors to have dtype {input.dtype}, but got {', '.join(str(o.dtype) for o in out)}")
     result = MinMax(ops.amin(input, dims, keepdim), ops.amax(input, dims, keepdim))
     return result if out is None else write_out(out, result)
 
@@ -263,6 +265,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         result = ops.sub(later, earlier) if result.meta.dtype.category != "bool" else ops.logical_xor(later, earlier)
     result = ops.clone(result) if result is input else result
     return result if out is None else write_out(out, result)
+
+
+@numpy_names
+def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+    """log(cumsum(exp(input))) along ``dim`` without overflow."""
+    return ops.logcumsumexp(input, dim) if out is None else write_out(out, ops.logcumsumexp(input, dim))
 
 
 # -- order ----------------------------------------------------------------------------------------------

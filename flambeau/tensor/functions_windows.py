@@ -44,6 +44,18 @@ def _window(operator: str, length: int, values: Any, kind: dtype, requires_grad:
     return finished(operator, made, requires_grad, **options)
 
 
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: dtype | None = None, requires_grad: bool = False,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """I0(beta sqrt(1 - r * r)) / I0(beta), with r from -1 to 1 over the window."""
+    wanted = _checked("kaiser_window", window_length, dtype)
+    r = _places(window_length, -1.0, 2 / max(window_length if periodic else window_length - 1, 1))
+    inside = ops.mul(ops.sqrt(ops.clamp(ops.sub(1.0, ops.square(r)), 0.0)), beta)
+    values = ops.true_divide(ops.i0(inside), ops.i0(ops.full((), beta, dtypes.float64)))
+    return _window("kaiser_window", window_length, values, wanted, requires_grad, options)
+
+
 def hann_window(
     window_length: int, periodic: bool = True, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any
 ) -> Any:

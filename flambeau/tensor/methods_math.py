@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
-from flambeau.tensor import dispatch
+from flambeau.tensor import dispatch, functions_gamma
 from flambeau.tensor import functions_math as functions
 from flambeau.tensor.arguments import given_sizes, numpy_names
 from flambeau.tensor.base import TensorBase
@@ -93,6 +93,19 @@ class MathMethods(TensorBase):
 
     def renorm_(self, p: Number, dim: int, maxnorm: Number) -> Self:
         return dispatch.call_into(ops.assign, self, (self, functions.renorm(self, p, dim, maxnorm)), {})
+
+    # -- incomplete gamma functions ---------------------------------------------------------------------
+    def igamma(self, other: Any) -> Tensor:
+        return functions_gamma.igamma(self, other)
+
+    def igamma_(self, other: Any) -> Self:
+        return dispatch.call_into(ops.assign, self, (self, functions_gamma.igamma(self, other)), {})
+
+    def igammac(self, other: Any) -> Tensor:
+        return functions_gamma.igammac(self, other)
+
+    def igammac_(self, other: Any) -> Self:
+        return dispatch.call_into(ops.assign, self, (self, functions_gamma.igammac(self, other)), {})
 
     # -- random numbers ---------------------------------------------------------------------------------
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
+from flambeau.tensor.arguments import need_single
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.functions_pointwise import Number, power
@@ -419,6 +420,39 @@ class PointwiseMethods(TensorBase):
     def logaddexp2(self, other: Any) -> Tensor:
         return ops.logaddexp2(self, other)
 
+    def gcd(self, other: Any) -> Tensor:
+        return ops.gcd(self, other)
+
+    def gcd_(self, other: Any) -> Self:
+        return call_into(ops.gcd, self, (self, other), {})
+
+    def lcm(self, other: Any) -> Tensor:
+        return ops.lcm(self, other)
+
+    def lcm_(self, other: Any) -> Self:
+        return call_into(ops.lcm, self, (self, other), {})
+
+    def frexp(self) -> Any:
+        return ops.frexp(self)
+
+    def i0(self) -> Tensor:
+        return ops.i0(self)
+
+    def i0_(self) -> Self:
+        return call_into(ops.i0, self, (self,), {})
+
+    def mvlgamma(self, p: int) -> Tensor:
+        return ops.mvlgamma(self, p)
+
+    def mvlgamma_(self, p: int) -> Self:
+        return call_into(ops.mvlgamma, self, (self, p), {})
+
+    def polygamma(self, n: int) -> Tensor:
+        return ops.polygamma(n, self)
+
+    def polygamma_(self, n: int) -> Self:
+        return call_into(ops.polygamma, self, (n, self), {})
+
     def xlogy(self, other: Any) -> Tensor:
         return ops.xlogy(self, other)
 
@@ -622,9 +656,11 @@ class PointwiseMethods(TensorBase):
         return call_into(ops.clamp, self, (self, None, max), {})
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        need_single("masked_fill", "value", value)
         return ops.masked_fill(self, mask, value)
 
     def masked_fill_(self, mask: Any, value: Any) -> Self:
+        need_single("masked_fill_", "value", value)
         return call_into(ops.masked_fill, self, (self, mask, value), {})
 
     def hardshrink(self, lambd: float = 0.5) -> Tensor:

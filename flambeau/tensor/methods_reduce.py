@@ -108,6 +108,10 @@ class ReductionMethods(TensorBase):
         return ops.cumsum(self, dim, dtype)
 
     @numpy_names
+    def logcumsumexp(self, dim: int) -> Tensor:
+        return ops.logcumsumexp(self, dim)
+
+    @numpy_names
     def cumsum_(self, dim: int, *, dtype: dtype | None = None) -> Self:
         return call_into(ops.cumsum, self, (self, dim, dtype), {})
 

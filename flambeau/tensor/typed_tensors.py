@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
+from flambeau.ops.declare import set_default_float
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import legacy_tensor
 
@@ -15,12 +16,12 @@ class TensorType(type):
 
     kind: dtype
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> TensorType:
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kind: dtype) -> TensorType:
         made = super().__new__(mcs, name, bases, body)
-        made.kind = kind or dtypes.float32
+        made.kind = kind
         return made
 
-    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], kind: dtype | None = None) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, kind: dtype) -> None:
         super().__init__(name, bases, body)
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
@@ -68,3 +69,13 @@ class ByteTensor(metaclass=TensorType, kind=dtypes.uint8):
 
 class BoolTensor(metaclass=TensorType, kind=dtypes.bool_):
     """bool, as ``FloatTensor``."""
+
+
+def set_default_tensor_type(t: TensorType | str) -> None:
+    """Make the element type of ``t``, one of these classes or its name such as "torch.DoubleTensor", the default one."""
+    if isinstance(t, str):
+        found = next((c for c in (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor) if t == f"torch.{c.__name__}"), None)
+        if found is None:
+            raise TypeError(f"set_default_tensor_type: invalid type name {t!r}; needs a floating point type such as 'torch.FloatTensor'")
+        t = found
+    set_default_float(t.kind)

@@ -10,8 +10,13 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+from flambeau import prims
 from flambeau.compilation.program import Program
+from flambeau.core import dtypes
+from flambeau.core.aval import Aval
 from flambeau.core.events import counters
+from flambeau.ir.graph import Graph, graph_input
+from flambeau.schedule.grouping import group_nodes
 
 X, W, B = (8, 96), (96,), (96,)
 
@@ -94,3 +99,13 @@ def test_eager_compiles_nothing_for_new_sizes(seed: int) -> None:
     after = counters.snapshot()
     assert after.get("kernel_compiles", 0) == before.get("kernel_compiles", 0)
     assert after.get("traces", 0) == before.get("traces", 0)
+
+
+def test_long_chains_of_numbers_are_grouped_in_linear_time() -> None:
+    """A number that is read twice at every step of a chain, past the size of one group, is looked at once for each reader."""
+    x = graph_input("x", Aval((), dtypes.float32))
+    value = x
+    for _ in range(400):
+        value = prims.add(prims.mul(value, value), prims.sin(value))
+    grouping = group_nodes(Graph((x,), (value,)))
+    assert sum(map(len, grouping.uses.values())) < 5000

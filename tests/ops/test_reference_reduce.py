@@ -102,7 +102,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "std_mean": _spread(np.sqrt, True),
     "logsumexp": lambda x, dim, keepdim=False: np.log(np.sum(np.exp(x), axis=_axis(x, dim), keepdims=keepdim)),
     "vector_norm": _norm, "norm": lambda x, p="fro", dim=None, keepdim=False: _norm(x, p, dim, keepdim),
-    "cumsum": _scan(np.cumsum), "cumprod": _scan(np.cumprod),
+    "logcumsumexp": _scan(np.logaddexp.accumulate), "cumsum": _scan(np.cumsum), "cumprod": _scan(np.cumprod),
     "cummax": lambda x, dim: _running_position(x, dim, True), "cummin": lambda x, dim: _running_position(x, dim, False),
 }  # fmt: skip
 INTEGRAL = {"all", "any", "count_nonzero", "argmax", "argmin"}

@@ -38,9 +38,24 @@ def _weights(n: int, target: int, mode: str, align_corners: bool, scale: float |
     return out
 
 
-def _interpolate(x: Any, size: Any, mode: str = "nearest", align_corners: bool = False, scales: Any = None) -> Any:
+def _smooth_weights(n: int, target: int, mode: str) -> Any:
+    out = np.zeros((target, n))
+    for i in range(target):
+        centre, stretch = (i + 0.5) * n / target, max(n / target, 1)
+        reach = stretch * (2 if mode == "bicubic" else 1)
+        for j in range(max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)):
+            d = abs(j + 0.5 - centre) / stretch
+            cubic = 1.5 * d**3 - 2.5 * d**2 + 1 if d < 1 else -0.5 * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0
+            out[i, j] = cubic if mode == "bicubic" else max(1 - d, 0)
+    return out / out.sum(1, keepdims=True)
+
+
+def _interpolate(
+    x: Any, size: Any, mode: str = "nearest", align_corners: bool = False, scales: Any = None, antialias: bool = False
+) -> Any:
     for i, target in enumerate(size):
-        weights = _weights(x.shape[2 + i], target, mode, align_corners, None if scales is None else scales[i])
+        n, scale = x.shape[2 + i], None if scales is None else scales[i]
+        weights = _smooth_weights(n, target, mode) if antialias else _weights(n, target, mode, align_corners, scale)
         x = np.moveaxis(np.tensordot(weights, x, (1, 2 + i)), 0, 2 + i)
     return x
 

@@ -75,4 +75,12 @@ def test_old_names_of_types() -> None:
     x = torch.LongTensor([1, 2])
     assert x.dtype is torch.int64 and x.tolist() == [1, 2] and tuple(torch.FloatTensor(2, 3).shape) == (2, 3)
     assert isinstance(x, torch.LongTensor) and not isinstance(x, torch.FloatTensor) and not isinstance([1], torch.LongTensor)
+    try:
+        torch.set_default_tensor_type(torch.DoubleTensor)
+        assert torch.ones(1).dtype is torch.float64
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+    assert torch.ones(1).dtype is torch.float32
+    with pytest.raises(TypeError, match="floating"):
+        torch.set_default_tensor_type("torch.LongTensor")
     assert x.type(torch.FloatTensor).dtype is torch.float32 and torch.BoolTensor([0, 1]).tolist() == [False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,25 @@ def test_distances() -> None:
     np.testing.assert_array_less(np.linalg.norm(scaled.numpy(), axis=1), 0.5 + 1e-6)
 
 
+def test_incomplete_gamma() -> None:
+    shape, place = np.random.default_rng().uniform(0.5, 30, (2, 12))
+    density = lambda t, a: np.exp((a - 1) * np.log(t) - t - math.lgamma(a))  # noqa: E731
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    # t = place * u ** 4 has no pole at 0.
+    u = (nodes + 1) / 2
+    below = [float((density(x * u**4, a) * 4 * x * u**3) @ weights / 2) for a, x in zip(shape, place, strict=True)]
+    a, x = torch.tensor(shape), torch.tensor(place, requires_grad=True)
+    close(torch.igamma(a, x).detach(), below)
+    close(torch.special.gammaincc(a, x).detach(), 1 - np.array(below))
+    (slope,) = torch.autograd.grad(torch.igammac(a, x).sum(), x)
+    close(slope, [-density(v, s) for s, v in zip(shape, place, strict=True)])
+    inf = math.inf
+    edges = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [2.0, inf], [inf, 2.0], [-1.0, 1.0], [2.0, -1.0]])
+    close(torch.igamma(edges[:, 0], edges[:, 1]), [1, 0, math.nan, 1, 0, math.nan, math.nan])
+    with pytest.raises(NotImplementedError, match="derivative by 'input'"):
+        torch.igamma(x, a)
+
+
 def test_histograms() -> None:
     array = np.random.rand(50)
     for ours, theirs in zip(torch.histogram(torch.tensor(array), 7, range=(0.0, 1.0)), np.histogram(array, 7, (0, 1)), strict=True):
@@ -84,6 +104,12 @@ def test_histograms() -> None:
     edges = np.array([0.0, 0.3, 0.9])
     found = torch.histogram(torch.tensor(array), torch.tensor(edges), weight=torch.tensor(array * 2), density=True)
     close(found.hist, np.histogram(array, edges, weights=array * 2, density=True)[0])
+    points = np.random.default_rng().uniform(-1, 1, (60, 2))
+    hist, ends = torch.histogramdd(torch.tensor(points), [3, 4], range=[-1.0, 0.5, -0.5, 1.0], density=True)
+    close(hist, np.histogramdd(points, [3, 4], range=[(-1, 0.5), (-0.5, 1)], density=True)[0])
+    own = torch.histogramdd(torch.tensor(points), [ends[0], ends[1]], weight=torch.tensor(points[:, 0]))
+    close(own.hist, np.histogramdd(points, [e.numpy() for e in ends], weights=points[:, 0])[0])
+    close(torch.kaiser_window(9, False, 5.0, dtype=torch.float64), np.kaiser(9, 5.0))
 
 
 def test_products() -> None:

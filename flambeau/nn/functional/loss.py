@@ -128,7 +128,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """(log(var) + (input - target)**2 / var) / 2, with var kept above `eps`. Raises ValueError for a negative var."""
     if not isinstance(var, Tensor):
-        var = input.new_full((1,), float(var))
+        var = input.new_full(input.shape, float(var))
     if bool((var < 0).any()):
         raise ValueError("gaussian_nll_loss: var has negative entry/entries; pass variances, not logarithms")
     return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
@@ -252,8 +252,8 @@ def ctc_loss(
     target's length first; `zero_infinity` makes losses of impossible targets, and their gradients, zero.
     """
     if log_probs.dim() == 2:
-        lengths = [v.reshape(1) if isinstance(v, Tensor) else [v] if isinstance(v, int) else v for v in (input_lengths, target_lengths)]
-        loss = ctc_loss(log_probs.unsqueeze(1), targets.reshape(1, -1), *lengths, blank, reduction, zero_infinity)
+        time, size = (v.reshape(1) if isinstance(v, Tensor) else [v] if isinstance(v, int) else v for v in (input_lengths, target_lengths))
+        loss = ctc_loss(log_probs.unsqueeze(1), targets.reshape(1, -1), time, size, blank, reduction, zero_infinity)
         return loss.squeeze(0) if reduction == "none" else loss
     steps, batch, classes = log_probs.shape
     times, sizes = (list(v.tolist() if isinstance(v, Tensor) else v) for v in (input_lengths, target_lengths))

@@ -55,12 +55,10 @@ def interpolate(
     """Resample (N, C, *) to `size`, or by `scale_factor`.
 
     `mode` is "nearest", "nearest-exact", "area", "linear" (3-d input), "bilinear" or "bicubic" (4-d), "trilinear" (5-d). With
-    `align_corners` the corner pixels keep their places. Raises NotImplementedError for antialias.
+    `align_corners` the corner pixels keep their places; `antialias` (bilinear and bicubic) weighs all pixels that one covers.
     """
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not implemented; blur the input before, or leave it out.")
     sizes, scales = _output_sizes(input, size, scale_factor)
     if recompute_scale_factor:
         scales = None
@@ -68,7 +66,7 @@ def interpolate(
         pools = {1: ops.adaptive_avg_pool1d, 2: ops.adaptive_avg_pool2d, 3: ops.adaptive_avg_pool3d}
         return pools[len(sizes)](input, tuple(sizes))
     steps = None if scales is None else tuple(1 / scale for scale in scales)
-    return ops.interpolate(input, tuple(sizes), mode, bool(align_corners), steps)
+    return ops.interpolate(input, tuple(sizes), mode, bool(align_corners), steps, antialias)
 
 
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
