@@ -26,7 +26,8 @@ def test_char_lstm() -> None:
 
 
 def test_softmax_three_ways(tmp_path: Path) -> None:
-    out = run("softmax_three_ways.py", "--elements", "4096", "--lengths", "64", "256", "--seconds", "0.01", "--plot", str(tmp_path / "x.svg"))
+    sizes = ("--elements", "4096", "--lengths", "64", "256", "--seconds", "0.01")
+    out = run("softmax_three_ways.py", *sizes, "--plot", str(tmp_path / "x.svg"))
     assert out.count("GB/s") == 6 and (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
