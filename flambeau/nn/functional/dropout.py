@@ -28,8 +28,17 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0:
         return input
     # Nothing is drawn where the chance leaves no choice.
-    out = ops.dropout(input, p, True) if p < 1 else input * 0
+    out = _dropped(input, p) if p < 1 else input * 0
     return input.copy_(out) if inplace else out
+
+
+def _dropped(input: Tensor, p: float) -> Tensor:
+    """Elements are decided on in the order of memory, as in PyTorch, which makes the same numbers drop the same elements."""
+    sizes, strides = input.shape, input.stride()
+    order = sorted(range(len(sizes)), key=lambda i: -strides[i])
+    if order == list(range(len(sizes))) or any(n != 1 and s == 0 for n, s in zip(sizes, strides, strict=True)):
+        return ops.dropout(input, p, True)
+    return ops.dropout(input.permute(order), p, True).permute([order.index(i) for i in range(len(order))])
 
 
 def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
