@@ -22,6 +22,7 @@ from flambeau.core import dtypes
 from flambeau.ops.declare import ALL
 from flambeau.prims.declare import ALL as PRIMITIVES
 from flambeau.schedule.split import CPU_PIECES, GPU_PIECES, long_reductions
+from flambeau.templates import gpu_rows
 from flambeau.templates.gpu_matmul import GpuMatmul
 from flambeau.tensor.dispatch import plan_call, take_apart
 from tests.gpu.gpu_kernels import kernels_of, samples, variants
@@ -192,6 +193,37 @@ def test_helpers_are_written_once() -> None:
     text = code.text("flat").text
     assert text.count("def report(") == 1
     assert all(source.startswith("\ndef ") for source in SOURCES.values())
+
+
+@needs_triton
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_templates_compile_with_no_gpu(capability: int) -> None:
+    x = torch.randn(4, 3, 9, 9)
+    calls = [
+        plan_call(take_apart(ALL[name], arguments, {}), ()).run.bound.program
+        for name, arguments in (
+            ("matmul", (x.bfloat16(), x.bfloat16())), ("linear", (x, torch.randn(7, 9), torch.randn(7))),
+            ("matmul", (x.double(), x.double())), ("conv2d", (x, torch.randn(5, 3, 3, 3))),
+        )
+    ]  # fmt: skip
+    products = [call for program in calls for call in program.schedule.calls if call.kind == "matmul"]
+    assert len(products) == 4 and any(call.operands.windows is not None for call in products)
+    for call in products:
+        template = GpuMatmul.of(call.built.kernel, call.operands)
+        chosen = template.configure(1, 4096, 4096, 1 << 24)
+        signature = tuple(template.signature("i32").items())
+        stages = chosen.stages if capability >= 90 else min(chosen.stages, 3)
+        aligned = frozenset(n for n, _ in signature if n != "record")
+        variant = Variant(template.text(), signature, chosen.constants, "i32", chosen.warps, aligned, capability, stages)
+        assert compile_variant(variant).shared <= (227 << 10 if capability >= 90 else 163 << 10)
+    for element in (dtypes.float32, dtypes.int64, dtypes.uint8) if capability == 90 else ():
+        rows = [(gpu_rows.scan_text(kind, element), element) for kind in ("prod", "max")]
+        rows += [(gpu_rows.argsort_text(element, True), dtypes.int64)] if gpu_rows.can_sort(element, 16) else []
+        for text, target in rows:
+            chosen = gpu_rows.configure(100, 16, 1)
+            signature = tuple(gpu_rows.row_signature(element, target, "i64").items())
+            variant = Variant(text, signature, chosen.constants, "i64", chosen.warps, frozenset(), capability)
+            assert compile_variant(variant).code[:4] == b"\x7fELF"
 
 
 def test_products_take_tiles_that_fill_the_gpu() -> None:
