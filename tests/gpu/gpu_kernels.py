@@ -9,6 +9,7 @@ from flambeau.codegen.gpu.kernel_code import Configuration, KernelCode
 from flambeau.compilation.triton_driver import Variant
 from flambeau.ir.kernel import Kernel
 from flambeau.ops.declare import ALL
+from flambeau.schedule.operands import MatmulOperands
 from flambeau.tensor.dispatch import plan_call, take_apart
 
 
@@ -17,6 +18,13 @@ def kernels_of(operator: str, *arguments: Any) -> list[Kernel]:
     bound = plan_call(take_apart(ALL[operator], arguments, {}), ()).run.bound
     assert bound is not None
     return [call.built.kernel for call in bound.program.schedule.calls if call.built is not None]
+
+
+def products_of(operator: str, *arguments: Any) -> list[tuple[Kernel, MatmulOperands]]:
+    """The epilogues and operands of the products of matrices in an operator's call."""
+    bound = plan_call(take_apart(ALL[operator], arguments, {}), ()).run.bound
+    assert bound is not None
+    return [(c.built.kernel, c.operands) for c in bound.program.schedule.calls if c.built is not None and c.operands is not None]
 
 
 def samples() -> dict[str, Kernel]:

@@ -25,7 +25,7 @@ from flambeau.schedule.split import CPU_PIECES, GPU_PIECES, long_reductions
 from flambeau.templates import gpu_rows
 from flambeau.templates.gpu_matmul import GpuMatmul
 from flambeau.tensor.dispatch import plan_call, take_apart
-from tests.gpu.gpu_kernels import kernels_of, samples, variants
+from tests.gpu.gpu_kernels import kernels_of, products_of, samples, variants
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -199,17 +199,14 @@ def test_helpers_are_written_once() -> None:
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_templates_compile_with_no_gpu(capability: int) -> None:
     x = torch.randn(4, 3, 9, 9)
-    calls = [
-        plan_call(take_apart(ALL[name], arguments, {}), ()).run.bound.program
-        for name, arguments in (
-            ("matmul", (x.bfloat16(), x.bfloat16())), ("linear", (x, torch.randn(7, 9), torch.randn(7))),
-            ("matmul", (x.double(), x.double())), ("conv2d", (x, torch.randn(5, 3, 3, 3))),
-        )
-    ]  # fmt: skip
-    products = [call for program in calls for call in program.schedule.calls if call.kind == "matmul"]
-    assert len(products) == 4 and any(call.operands.windows is not None for call in products)
-    for call in products:
-        template = GpuMatmul.of(call.built.kernel, call.operands)
+    called = (
+        ("matmul", x.bfloat16(), x.bfloat16()), ("linear", x, torch.randn(7, 9), torch.randn(7)), ("matmul", x.double(), x.double()),
+        ("conv2d", x, torch.randn(5, 3, 3, 3)),
+    )  # fmt: skip
+    products = [product for name, *arguments in called for product in products_of(name, *arguments)]
+    assert len(products) == 4 and any(operands.windows is not None for _, operands in products)
+    for kernel, operands in products:
+        template = GpuMatmul.of(kernel, operands)
         chosen = template.configure(1, 4096, 4096, 1 << 24)
         signature = tuple(template.signature("i32").items())
         stages = chosen.stages if capability >= 90 else min(chosen.stages, 3)
