@@ -196,10 +196,21 @@ def interpolate(
         raise RuntimeError(f"interpolate: input and output sizes should be greater than 0, but got {list(x.shape[2:])} and {list(targets)}")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError("interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    whole = x.dtype is dtypes.uint8 and not mode.startswith("nearest")
     for i in reversed(range(len(targets))):
+        if not antialias and x.shape[2 + i] == targets[i] and scales is None:
+            continue
+        scale = None if scales is None else scales[i]
+        x = p.cast(x, to=dtypes.float32) if whole else x
         if antialias:
-            scale = None if scales is None else scales[i]
             x = _smoothed(x, 2 + i, mode, Resampling(x.shape[2 + i], targets[i], scale, align_corners))
-        elif not (x.shape[2 + i] == targets[i] and scales is None):
-            x = _resampled(x, 2 + i, mode, targets[i], None if scales is None else scales[i], align_corners)
+        else:
+            x = _resampled(x, 2 + i, mode, targets[i], scale, align_corners)
+        x = _as_byte(x) if whole else x
     return x
+
+
+def _as_byte(x: Node) -> Node:
+    """Rounded to the nearest of 0 to 255, halves up, as images are after each axis."""
+    rounded = p.floor(p.add(x, p.number(0.5, x)))
+    return p.cast(p.minimum(p.maximum(rounded, p.number(0, x)), p.number(255, x)), to=dtypes.uint8)

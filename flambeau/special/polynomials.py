@@ -56,7 +56,7 @@ def chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
 
 def _shifted(name: str, x: Any, n: Any) -> Any:
     need_some_tensor(name, x, n)
-    return ops.sub(ops.mul(x, 2), 1) if isinstance(x, TensorBase) else 2 * x - 1
+    return ops.sub(ops.mul(x, 2.0), 1.0) if isinstance(x, TensorBase) else 2 * x - 1
 
 
 def shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:

@@ -290,6 +290,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if builtins.any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: 'shape' cannot have negative values, got {sizes}")
     found: list[Any] = []
+    indices = ops.to_dtype(indices, dtypes.int64)
     for size in reversed(sizes):
         found.append(ops.remainder(indices, size))
         indices = ops.floor_divide(indices, size)
