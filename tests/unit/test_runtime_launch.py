@@ -194,12 +194,13 @@ def test_thread_count_can_change_any_time(add_step, threads):
 
 
 PRELUDE = """
-import ctypes, os, sys, time, threading
+import ctypes, os, signal, sys, time, threading
 import numpy as np
 from flambeau.compilation.kernel_cache import KernelText, get_kernel
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.runtime.thread_pool import set_num_threads
 from tests.kernel_texts import SLEEP
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 set_num_threads(3)
 x = np.array([int(sys.argv[1]), 0], dtype=np.int64)
 tasks = TaskArray()
