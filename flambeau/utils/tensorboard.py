@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import time
@@ -11,13 +12,12 @@ from typing import Any
 __all__ = ["SummaryWriter"]
 
 
-def _library() -> Any:
+def _library() -> list[Any]:
+    names = ("compat.proto.event_pb2", "compat.proto.summary_pb2", "compat.proto.tensor_pb2", "summary.writer.event_file_writer")
     try:
-        from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2  # noqa: PLC0415 - only who writes summaries needs it
-        from tensorboard.summary.writer import event_file_writer  # noqa: PLC0415
+        return [importlib.import_module(f"tensorboard.{name}") for name in names]
     except ImportError as error:
         raise ModuleNotFoundError("SummaryWriter needs the package tensorboard; install it with 'pip install tensorboard'.") from error
-    return event_pb2, summary_pb2, tensor_pb2, event_file_writer
 
 
 class SummaryWriter:

@@ -29,6 +29,6 @@ def test_scalars_and_texts(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "tensorboard.compat.proto", None)
+    monkeypatch.setitem(__import__("sys").modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         SummaryWriter(tmp_path)
