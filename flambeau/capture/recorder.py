@@ -115,14 +115,9 @@ def span_of(tensors: Sequence[Any]) -> Any:
     """A tensor of one dimension over all the memory from the first element to the last of tensors that share it."""
     item = tensors[0].meta.dtype.itemsize
     start = min(t.address for t in tensors)
-    end = max(t.address + item * _extent(t.meta) for t in tensors)
+    end = max(t.address + item * t.meta.extent for t in tensors)
     meta = meta_of(((end - start) // item,), tensors[0].meta.dtype, None, tensors[0].meta.device)
     return dispatch.new_tensor(tensors[0].memory, start, meta)
-
-
-def _extent(meta: TensorMeta) -> int:
-    """Elements of memory from the first of a tensor to its last."""
-    return 1 + sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) if meta.numel else 0
 
 
 def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
@@ -228,7 +223,7 @@ class Recorder:
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node
         offset = (tensor.address - tensor.memory.address - state.offset) // tensor.meta.dtype.itemsize
-        inside = offset >= 0 and offset + _extent(tensor.meta) <= state.meta.numel
+        inside = offset >= 0 and offset + tensor.meta.extent <= state.meta.numel
         if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype or not inside:
             raise Unfollowed("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
         flat = p.reshape(base, shape=(state.meta.numel,))

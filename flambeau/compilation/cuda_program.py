@@ -25,7 +25,6 @@ from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
 from flambeau.schedule.memory import plan_memory
-from flambeau.schedule.operands import MatmulOperands
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import GPU_PIECES
@@ -96,7 +95,7 @@ class CudaProgram(Program):
         for name, buffer, offset, kind in zip(FACTORS, operands.buffers, operands.offsets, operands.dtypes, strict=True):
             step.buffers.append((step.at(name), buffer, evaluate(offset, sizes) * kind.itemsize))
         strides = [evaluate(s, sizes) for s in (*operands.strides[0], *operands.strides[1])]
-        values = (rows, columns, depth, inner, *strides, *_window_arguments(operands, sizes))
+        values = (rows, columns, depth, inner, *strides, *operands.window_numbers(sizes))
         for name, value in zip(template.arguments[len(FACTORS) :], values, strict=True):
             step.values[step.at(name)] = value
         return step
@@ -126,17 +125,6 @@ def _row_step(call: Call, sizes: Sizes) -> Step | None:
     step.buffers += [(1, call.reads[0], 0), (2, call.writes[0], 0)]
     step.values[3:] = [lines, length, inner]
     return step
-
-
-def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
-    """The numbers of `WINDOWS`. A size of 0 divides nothing: there is no position to take apart."""
-    if operands.windows is None:
-        return []
-    out: list[int] = []
-    for digits in (operands.windows.rows.filled(), operands.windows.columns.filled()):
-        out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
-        out += [evaluate(stride, sizes) for stride in digits.strides]
-    return out
 
 
 @dataclass

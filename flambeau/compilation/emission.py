@@ -174,7 +174,7 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
         batch, m, n, k = dimensions(sizes)
         strides = [*operands.strides[0], *operands.strides[1], *((0, 0, 0) if store is None else store.strides)]
         values: list[int | None] = [None, None, None, *(evaluate(d, sizes) for d in (*counts, *strides))]
-        values += [0 if store else None, *_window_arguments(operands, sizes)]
+        values += [0 if store else None, *operands.window_numbers(sizes)]
         values += [] if store else [None, 0, *_kernel_arguments(built, schedule, sizes)]
         plan = kernel.plan(batch, m, n, k, config.threads)
         return Launch(plan.grain, plan.chunks, batch * m * n * k // 50, values)
@@ -193,17 +193,6 @@ def _emit_matmul(call: Call, schedule: Schedule) -> Emitted:
     more, scalars = _kernel_slots(built, error + FIRST_SLOT)
     function = slot("epilogue"), KernelText(epilogue.text, epilogue.name)
     return replace(emitted, buffers=buffers + more, scalar_slots=scalars, error_slots=[error], functions=[function])
-
-
-def _window_arguments(operands: MatmulOperands, sizes: Sizes) -> list[int]:
-    """The slots of the digits of windows. A size of 0 divides nothing: there is no position to take apart."""
-    if operands.windows is None:
-        return []
-    out: list[int] = []
-    for digits in (operands.windows.rows.filled(), operands.windows.columns.filled()):
-        out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
-        out += [evaluate(stride, sizes) for stride in digits.strides]
-    return out
 
 
 # -- other templates ------------------------------------------------------------------------------------

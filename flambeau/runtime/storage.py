@@ -67,6 +67,11 @@ class TensorMeta:
         sizes = tuple(min(n, 2) for n in shape)
         self.classes = (dtype, sizes, None if self.contiguous else tuple(s if s < 2 else 2 for s in strides))
 
+    @property
+    def extent(self) -> int:
+        """Elements of memory from the first to the last, those that strides step over included."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) if self.numel else 0
+
     def __repr__(self) -> str:
         strides = "" if self.contiguous else f" strides {list(self.strides)}"
         return f"{self.dtype.short}{list(self.shape)}{strides}" + ("" if self.device is cpu else f" on {self.device}")

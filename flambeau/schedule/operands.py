@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from flambeau import prims as p
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, axis, contiguous_strides, floor_divide, is_constant, linear_index, product, substitute
+from flambeau.core.symbolic import Dim, axis, contiguous_strides, evaluate, floor_divide, is_constant, linear_index, product, substitute
 from flambeau.ir.graph import INPUT
 from flambeau.ir.kernel import LOAD, RESULT, Kernel, loaded_nodes
 from flambeau.ir.node import Node
@@ -114,6 +114,17 @@ class MatmulOperands:
     def with_batched_columns(self, batches: Dim) -> MatmulOperands:
         """The columns of windows as those of so many inner batches."""
         return replace(self, inner=batches, columns=floor_divide(self.columns, batches))
+
+    def window_numbers(self, sizes: Mapping[str, int]) -> list[int]:
+        """Sizes (but the outermost) and strides of the digits of windows, rows first; nothing without windows. A size of 0 divides
+        nothing, for there is no position to take apart, and counts as 1."""
+        if self.windows is None:
+            return []
+        out: list[int] = []
+        for digits in (self.windows.rows.filled(), self.windows.columns.filled()):
+            out += [max(1, evaluate(size, sizes)) for size in digits.sizes[1:]]
+            out += [evaluate(stride, sizes) for stride in digits.strides]
+        return out
 
     @property
     def batch(self) -> Dim:

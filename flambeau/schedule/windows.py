@@ -12,9 +12,9 @@ from flambeau import prims as p
 from flambeau.core.symbolic import Dim, axis, contiguous_strides, is_constant, linear_index
 from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
+from flambeau.schedule.specs import Strides
 from flambeau.schedule.views import coefficient_of, reads_of, refine, widened
 
-Strides = tuple[Dim, ...]
 # What the template has slots for.
 MOST_DIGITS = 4
 _VIEWS = ("permute", "reshape", "window", "slice")

@@ -206,8 +206,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if shared.device[0] != dlpack.CPU[0]:
         raise BufferError(f"from_dlpack: memory on device {shared.device} is not supported; move it to the CPU first")
     meta = meta_of(shared.shape, shared.element, shared.strides)
-    reach = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1 if meta.numel else 0
-    out = dispatch.new_tensor(Storage(reach * shared.element.itemsize, shared.address, shared.owner), shared.address, meta)
+    out = dispatch.new_tensor(Storage(meta.extent * shared.element.itemsize, shared.address, shared.owner), shared.address, meta)
     return out.clone() if copy else out
 
 
@@ -277,8 +276,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, require
     meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride), device)
     if len(meta.shape) != len(meta.strides):
         raise RuntimeError(f"empty_strided: size {list(size)} and stride {list(stride)} must be of equal lengths")
-    reach = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1 if meta.numel else 0
-    memory = allocate(meta.device, reach * meta.dtype.itemsize)
+    memory = allocate(meta.device, meta.extent * meta.dtype.itemsize)
     return finished("empty_strided", dispatch.new_tensor(memory, memory.address, meta), requires_grad, **options)
 
 

@@ -273,8 +273,7 @@ class TensorCore(TensorBase):
             return transfer.to_device(self.detach(), cpu).array()
         if meta.numel == 0:
             return np.empty(meta.shape, meta.dtype.numpy)
-        extent = sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True)) + 1
-        buffer = (ctypes.c_char * (extent * meta.dtype.itemsize)).from_address(self.address)
+        buffer = (ctypes.c_char * (meta.extent * meta.dtype.itemsize)).from_address(self.address)
         buffer._owner = self.memory  # type: ignore[attr-defined]
         flat: Any = np.frombuffer(buffer, meta.dtype.numpy)  # type: ignore[call-overload]
         strides = [s * meta.dtype.itemsize for s in meta.strides]
