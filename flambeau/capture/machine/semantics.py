@@ -251,6 +251,13 @@ class Semantics:
     def build_string(self, parts: list[Any]) -> Any:
         return "".join(parts)
 
+    def build_interpolation(self, parts: list[Any], flags: int) -> Any:
+        """A field of a template string: value, its text and perhaps the format specification."""
+        return instruction("BUILD_INTERPOLATION", flags, len(parts))(*parts)
+
+    def build_template(self, strings: Any, interpolations: Any) -> Any:
+        return instruction("BUILD_TEMPLATE", 0, 2)(strings, interpolations)
+
     def build_slice(self, items: list[Any]) -> Any:
         return slice(*items)
 
@@ -403,6 +410,9 @@ class Semantics:
         return len(value)
 
     # The rest.
+    def print_expression(self, value: Any) -> None:
+        self.call(sys.displayhook, (value,), {})
+
     def intrinsic(self, arity: int, number: int, *values: Any) -> Any:
         """An operation that CPython 3.12 and later number, by CPython itself."""
         return instruction(f"CALL_INTRINSIC_{arity}", number, arity)(*values)
