@@ -67,25 +67,32 @@ class Frame:
         """The names of ``fast``, in order."""
         return self.program.names
 
-    def locals(self) -> Any:
-        """What ``locals()`` means here: the namespace of a class body, else the bound variables by name."""
-        if self.names is not None:
-            return self.names
+    def bound_variables(self) -> dict[str, Any]:
+        """The variables that have a value, by name."""
         found = {}
-        for name, value in zip(self.program.names, self.fast, strict=False):
-            if type(value) is types.CellType and (name in self.code.co_cellvars or name in self.code.co_freevars):
+        cells = (*self.code.co_cellvars, *self.code.co_freevars)
+        for name, value in zip(self.program.names, self.fast, strict=True):
+            if type(value) is types.CellType and name in cells:
                 value = cell_contents(value)
             if value is not NULL and not name.startswith("."):
                 found[name] = value
+        return found
+
+    def locals(self) -> Any:
+        """What ``locals()`` means here: the namespace of a class body or module, else the bound variables by name.
+
+        Until 3.12 a function has one such dictionary, brought up to date by every call.
+        """
+        if self.names is not None:
+            return self.names
+        found = self.bound_variables()
         if sys.version_info >= (3, 13):
             return found
         if self.snapshot is None:
-            self.snapshot = found
+            self.snapshot = {}
         for name in self.program.names:
-            if name in found:
-                self.snapshot[name] = found[name]
-            else:
-                self.snapshot.pop(name, None)
+            self.snapshot.pop(name, None)
+        self.snapshot.update(found)
         return self.snapshot
 
 

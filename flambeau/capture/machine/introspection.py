@@ -1,10 +1,14 @@
 """Builtin functions that look at the frame of their caller, with the meaning that they have for interpreted frames."""
 
 from __future__ import annotations
+import __future__
 
 import builtins
+import functools
+import operator
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,8 @@ from flambeau.capture.machine.markers import NULL
 if TYPE_CHECKING:
     from flambeau.capture.machine.semantics import Semantics
 
+# The compiler's flags that code inherits from the code that compiles it.
+FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 # Functions for which an interpreted frame cannot stand in.
 FRAME_FUNCTIONS = frozenset(("breakpoint", "set_trace", "settrace", "setprofile", "_current_frames", "getouterframes"))
 
@@ -89,15 +95,51 @@ def _dir(semantics: Semantics, *args: Any) -> Any:
     return dir(*args) if args else sorted(_locals(semantics))
 
 
+def _caller(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def call_beside(frame: Frame, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a native function that looks at its caller's globals, line or future flags: these are the interpreted frame's."""
+    code = _caller.__code__.replace(
+        co_flags=_caller.__code__.co_flags & ~FUTURE | frame.code.co_flags & FUTURE,
+        co_filename=frame.code.co_filename,
+        co_firstlineno=frame.line - 1,
+        co_name=frame.code.co_name,
+    )
+    return types.FunctionType(code, frame.globals)(function, args, kwargs)
+
+
+def _compile(semantics: Semantics, *args: Any, **kwargs: Any) -> Any:
+    return call_beside(semantics.machine.frames[-1], compile, args, kwargs)
+
+
 def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(semantics: Semantics, source: Any, globals: Any = None, locals: Any = None, /, **kwargs: Any) -> Any:
+        frame = semantics.machine.frames[-1]
         if globals is None and kwargs.get("globals") is None:
-            globals = _globals(semantics)
+            globals = frame.globals
             if locals is None and kwargs.get("locals") is None:
-                locals = _locals(semantics)
-        return function(source, globals, locals, **kwargs)
+                locals = frame.locals()
+        given = (source,) if "globals" in kwargs else (source, globals) if "locals" in kwargs else (source, globals, locals)
+        return call_beside(frame, function, given, kwargs)
 
     return evaluate
+
+
+def _warn(semantics: Semantics, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **kwargs: Any) -> None:
+    """The warning at the line of the interpreted frame so many levels out."""
+    frames = semantics.machine.frames
+    if kwargs or stacklevel > len(frames):
+        warnings.warn(message, category, stacklevel, source, **kwargs)
+        return
+    frame = frames[-max(stacklevel, 1)]
+    if isinstance(message, Warning):
+        category = type(message)
+    name = frame.globals.get("__name__") or "<string>"
+    registry = frame.globals.setdefault("__warningregistry__", {})
+    category = UserWarning if category is None else category
+    warnings.warn_explicit(message, category, frame.code.co_filename, frame.line, name, registry, frame.globals, source)
 
 
 def _getframe(semantics: Semantics, depth: int = 0, /) -> Any:
@@ -121,4 +163,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     exec: _evaluate(exec),
     sys._getframe: _getframe,
     builtins.__build_class__: _build_class,
+    compile: _compile,
+    warnings.warn: _warn,
 }
