@@ -82,7 +82,6 @@ def return_constant(frame: Frame, value: Any) -> int:
 
 
 def return_generator(frame: Frame, _: Any) -> int:
-    frame.generator = True
     frame.result = frame.semantics.make_generator(frame)
     return RETURNED
 

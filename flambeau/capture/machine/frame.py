@@ -26,7 +26,6 @@ class Frame:
         "code",
         "fast",
         "function",
-        "generator",
         "globals",
         "handled",
         "machine",
@@ -38,6 +37,7 @@ class Frame:
         "semantics",
         "snapshot",
         "stack",
+        "view",
     )
 
     def __init__(self, machine: Machine, function: types.FunctionType, fast: list[Any], names: Any = None) -> None:
@@ -55,7 +55,8 @@ class Frame:
         self.handled: list[BaseException] = []
         self.result: Any = None
         self.reraising = False
-        self.generator = False
+        # A weak reference to what stands for this frame where the program asks for frame objects.
+        self.view: Any = None
         self.snapshot: dict[str, Any] | None = None
 
     @property

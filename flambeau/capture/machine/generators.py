@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections.abc import Generator as AbstractGenerator
 from typing import Any
 
 from flambeau.capture.machine import tracebacks
 from flambeau.capture.machine.calls import send, send_and_keep
 from flambeau.capture.machine.frame import Frame
-from flambeau.capture.machine.markers import YIELDED
+from flambeau.capture.machine.markers import NULL, YIELDED
+
+SIGNATURE = "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead."
 
 
 class Generator(AbstractGenerator[Any, Any, Any]):
@@ -77,6 +80,8 @@ class Generator(AbstractGenerator[Any, Any, Any]):
 
     def throw(self, kind: Any, value: Any = None, traceback: Any = None, /) -> Any:
         error: Any = _exception(kind, value, traceback)
+        if sys.version_info >= (3, 12) and (value is not None or traceback is not None):
+            self.frame.semantics.call(warnings.warn, (SIGNATURE, DeprecationWarning), {})
         if self.running:
             raise ValueError("generator already executing")
         waited_for = self.gi_yieldfrom
@@ -112,7 +117,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         if self.running:
             raise ValueError("generator already executing")
         if not self.started or self.finished:
-            self.finished = True
+            self._finish()
             return None
         error: BaseException = GeneratorExit()
         waited_for = self.gi_yieldfrom
@@ -144,6 +149,12 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         self.running = False
         self.frame.machine.frames.pop()
 
+    def _finish(self) -> None:
+        """Let go of the frame's values."""
+        self.finished = True
+        self.frame.fast = [NULL] * len(self.frame.fast)
+        self.frame.stack.clear()
+
     def _resume(self, thrown: BaseException | None = None) -> Any:
         if self.finished:
             raise thrown or StopIteration
@@ -153,7 +164,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         try:
             outcome = frame.machine.resume(frame, thrown)
         except BaseException as error:
-            self.finished = True
+            self._finish()
             error.__traceback__ = tracebacks.clean(error.__traceback__)
             if isinstance(error, StopIteration):
                 raise RuntimeError("generator raised StopIteration") from error
@@ -163,7 +174,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         result, frame.result = frame.result, None
         if outcome == YIELDED:
             return result
-        self.finished = True
+        self._finish()
         raise StopIteration if result is None else StopIteration(result)
 
 

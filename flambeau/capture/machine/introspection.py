@@ -8,10 +8,12 @@ import functools
 import operator
 import sys
 import types
+import typing
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flambeau.capture.machine import tracebacks
 from flambeau.capture.machine.frame import Frame, cell_contents
 from flambeau.capture.machine.markers import NULL
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # The compiler's flags that code inherits from the code that compiles it.
 FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+# Native classes whose instances take the name of the module that calls them.
+NAMED_BY_CALLER = {id(getattr(typing, name, None)) for name in ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")}
 # Functions for which an interpreted frame cannot stand in.
 FRAME_FUNCTIONS = frozenset(("breakpoint", "set_trace", "settrace", "setprofile", "_current_frames", "getouterframes"))
 
@@ -55,7 +59,26 @@ class FrameView:
         if self._frame not in frames:
             return None
         index = frames.index(self._frame)
-        return frames[index - 1].semantics.frame_view(frames[index - 1]) if index else None
+        return frames[index - 1].semantics.frame_view(frames[index - 1]) if index else outside()
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        return types.FrameType
+
+    def clear(self) -> None:
+        """A running frame refuses, as Python's do."""
+        raise RuntimeError("cannot clear an executing frame")
+
+
+def outside() -> types.FrameType | None:
+    """Python's innermost frame outside the machine and what it runs."""
+    frame = sys._getframe()
+    found = None
+    while frame is not None:
+        if tracebacks.hidden(frame.f_code.co_filename):
+            found = frame.f_back
+        frame = frame.f_back
+    return found
 
 
 def zero_argument_super(frame: Frame) -> Any:
@@ -95,19 +118,12 @@ def _dir(semantics: Semantics, *args: Any) -> Any:
     return dir(*args) if args else sorted(_locals(semantics))
 
 
-def _caller(function: Any, args: Any, kwargs: Any) -> Any:
-    return function(*args, **kwargs)
-
-
 def call_beside(frame: Frame, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a native function that looks at its caller's globals, line or future flags: these are the interpreted frame's."""
-    code = _caller.__code__.replace(
-        co_flags=_caller.__code__.co_flags & ~FUTURE | frame.code.co_flags & FUTURE,
-        co_filename=frame.code.co_filename,
-        co_firstlineno=frame.line - 1,
-        co_name=frame.code.co_name,
-    )
-    return types.FunctionType(code, frame.globals)(function, args, kwargs)
+    callers, index = frame.program.callers, frame.position
+    if index not in callers:
+        callers[index] = tracebacks.caller(frame, FUTURE)
+    return types.FunctionType(callers[index], frame.globals)(function, args, kwargs)
 
 
 def _compile(semantics: Semantics, *args: Any, **kwargs: Any) -> Any:
@@ -144,10 +160,24 @@ def _warn(semantics: Semantics, message: Any, category: Any = None, stacklevel: 
 
 def _getframe(semantics: Semantics, depth: int = 0, /) -> Any:
     frames = semantics.machine.frames
-    if depth >= len(frames):
-        return sys._getframe(depth)
-    frame = frames[-1 - depth]
-    return semantics.frame_view(frame)
+    if depth < len(frames):
+        return semantics.frame_view(frames[-1 - max(depth, 0)])
+    frame = outside()
+    for _ in range(depth - len(frames)):
+        frame = frame and frame.f_back
+    if frame is None:
+        raise ValueError("call stack is not deep enough")
+    return frame
+
+
+def _getframemodulename(semantics: Semantics, depth: int = 0) -> Any:
+    frames = semantics.machine.frames
+    if depth < len(frames):
+        return frames[-1 - max(depth, 0)].function.__module__
+    try:
+        return _getframe(semantics, depth).f_globals.get("__name__")
+    except ValueError:
+        return None
 
 
 def _build_class(semantics: Semantics, *args: Any, **kwargs: Any) -> Any:
@@ -162,6 +192,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     eval: _evaluate(eval),
     exec: _evaluate(exec),
     sys._getframe: _getframe,
+    getattr(sys, "_getframemodulename", None): _getframemodulename,  # since 3.12
     builtins.__build_class__: _build_class,
     compile: _compile,
     warnings.warn: _warn,

@@ -5,6 +5,7 @@ Each is a function whose bytecode loads its arguments, runs the one instruction 
 
 from __future__ import annotations
 
+import builtins
 import opcode
 import types
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def instruction(
         co_stacksize=inputs + (outputs or 1) + 4,
         co_name=name.lower(),
     )
-    return types.FunctionType(code, {"__builtins__": {}})
+    return types.FunctionType(code, {"__builtins__": builtins, "__name__": __name__})
 
 
 @cache

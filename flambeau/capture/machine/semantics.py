@@ -6,6 +6,7 @@ import builtins
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +217,7 @@ class Semantics:
             return self.call(meta, (cls, *args), kwargs)
         new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
         python_new = type(new) is staticmethod and type(new.__func__) is Function
-        if issubclass(cls, type) and len(args) == 3 and self.machine.frames:
+        if (issubclass(cls, type) and len(args) == 3 or id(cls) in introspection.NAMED_BY_CALLER) and self.machine.frames:
             return introspection.call_beside(self.machine.frames[-1], cls, args, kwargs)
         if not python_new and type(init) is not Function or meta is not type.__dict__["__call__"]:
             return cls(*args, **kwargs)
@@ -431,7 +432,11 @@ class Semantics:
 
     def frame_view(self, frame: Frame) -> Any:
         """What stands for an interpreted frame where a program asks for frame objects."""
-        return introspection.FrameView(frame)
+        view = frame.view and frame.view()
+        if view is None:
+            view = introspection.FrameView(frame)
+            frame.view = weakref.ref(view)
+        return view
 
 
 def name_error(name: str) -> NameError:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _hidden: list[str] = []
 # A variable of this name tells the frames that stand for interpreted ones; no program can write it.
 MARK = "<interpreted>"
+# The first variable of code that calls native functions on behalf of an interpreted frame.
+CALLER = "<caller>"
 
 
 def hide(folder: str) -> None:
@@ -89,6 +91,21 @@ def entry(frame: Frame | None, following: types.TracebackType | None) -> types.T
         del made
 
 
+def _call(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def caller(frame: Frame, flags: int) -> types.CodeType:
+    """Code that calls a function as if it stood at the present line of a frame, under some of its code's flags."""
+    return _call.__code__.replace(
+        co_flags=_call.__code__.co_flags & ~flags | frame.code.co_flags & flags,
+        co_filename=frame.code.co_filename,
+        co_firstlineno=frame.line - 1,
+        co_name=frame.code.co_name,
+        co_varnames=(CALLER, "args", "kwargs"),
+    )
+
+
 def is_stub(code: types.CodeType) -> bool:
     """Whether a code object stands for an interpreted function."""
     return code.co_varnames[-1:] == (MARK,)
@@ -98,7 +115,8 @@ def clean(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """Take the machine's entries off the outer end of a traceback; what lies within the first interpreted frame is clean already."""
     kept = []
     while traceback is not None and not is_stub(traceback.tb_frame.f_code):
-        if not hidden(traceback.tb_frame.f_code.co_filename):
+        code = traceback.tb_frame.f_code
+        if not hidden(code.co_filename) and code.co_varnames[:1] != (CALLER,):
             kept.append(traceback)
         traceback = traceback.tb_next
     for outer in reversed(kept):
