@@ -39,8 +39,6 @@ class Captured:
             step, variables = self.residual.step_of(error)
             if step is None:
                 raise
-            if step.segment is None and not _raised_within(error, self.residual):
-                raise
             found = Exit(step, variables, error)
         if type(found) is not Exit:
             return found
@@ -61,13 +59,3 @@ class Captured:
             if self.unsupported is None:
                 self.residual = generate(self.tree)
 
-
-def _raised_within(error: BaseException, residual: Residual) -> bool:
-    """Whether the exception comes from a step, and is not the end of a line that raises."""
-    trace = error.__traceback__
-    last = None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == residual.replay.__code__.co_filename:
-            last = trace
-        trace = trace.tb_next
-    return last is not None and last.tb_lineno in residual.places

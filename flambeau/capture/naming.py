@@ -91,10 +91,10 @@ class Namer:
             return f"{trace.tree.constant(kind)}({self.listed(value)})"
         if isinstance(value, tuple):
             return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
-        if id(value) in trace.inside:
-            return self._instance(value)
         if isinstance(value, BaseException):
             return self._exception(value)
+        if id(value) in trace.inside:
+            return self._instance(value)
         if getattr(kind, "__module__", "").partition(".")[0] == "flambeau" or kind in PLAIN_CONSTANTS:
             return trace.tree.constant(value)
         raise Uncapturable(f"{kind.__name__} object made inside is let out")

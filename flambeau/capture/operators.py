@@ -273,7 +273,7 @@ class Operators(Places):
 
     def build_string(self, parts: Sequence[Any]) -> Any:
         if any(type(p) is Box for p in parts):
-            return self.host("".join, (list(parts),), {}, flush=False, forget=False)
+            return self.host("".join, (tuple(parts),), {}, flush=False, forget=False)
         return "".join(parts)
 
     def format_value(self, value: Any, conversion: Any, spec: Any) -> Any:
@@ -301,6 +301,10 @@ class Operators(Places):
 
     def dict_merge(self, target: dict[Any, Any], other: Any, function: Any) -> Any:
         return super().dict_merge(target, self.brought_in(other), function)
+
+    def make_function(self, *parts: Any) -> Any:
+        code, namespace, name, defaults, *rest = parts
+        return self.trace.new(super().make_function(code, namespace, name, self.kept(defaults), *rest))
 
     own_generators: tuple[type, ...] = ()
 

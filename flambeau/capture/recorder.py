@@ -157,6 +157,8 @@ class Recorder:
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_risk: Callable[[], bool] | None = None
+        self.on_flush: Callable[[], None] | None = None
         self.on_look: Callable[[Any], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -253,11 +255,31 @@ class Recorder:
         """Record an operator call; returns pending tensors in the structure of its results."""
         if not self._takes_all(call.tensors):
             return dispatch.run_call(call)
+        if self.on_risk is not None and self.on_risk() and self._may_raise(call):
+            return self._at_once(call)
         try:
             return self._record(call)
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
+
+    def _may_raise(self, call: Call) -> bool:
+        """Whether running an operator may raise because of the values that it meets."""
+        nodes = [self.read(t) for t in call.tensors]
+        outputs: list[Node] = []
+        flatten(call.operator.inline(list(fill(call.template, nodes, call.numbers, call.sizes))), outputs)
+        return any(n.op in (p.take, p.scatter) for n in toposort(outputs, lambda n: () if n in nodes else n.sources))
+
+    def _at_once(self, call: Call) -> Any:
+        """Run an operator in a segment of its own, since somebody waits for the exception that it may raise."""
+        assert self.on_flush is not None
+        self.on_flush()
+        recorder = context.capture
+        if recorder is None:
+            return dispatch.run_call(call)
+        made = recorder._record(call)
+        self.on_flush()
+        return made
 
     def _record(self, call: Call) -> Any:
         self.calls += 1

@@ -12,7 +12,7 @@ from flambeau.capture.values import LOOKS, tensor_key
 __all__ = ["Exit", "Residual", "generate"]
 
 DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
-NAME = re.compile(r"\b[vtn]\d+(?:_error)?\b")
+NAME = re.compile(r"\b[vtne]\d+\b")
 SHORT = (int, bool, str, type(None))
 
 
@@ -104,11 +104,11 @@ class _Printer:
             for step in block.steps:
                 self._step(step, depth)
             end = block.end
-            if end is None or (isinstance(end, End) and end.kind == "leave"):
+            if end is None or (isinstance(end, End) and end.kind != "return"):
                 self._exit(depth, block)
                 return
             if isinstance(end, End):
-                self._add(depth, f"{end.kind} {end.text}")
+                self._add(depth, f"return {end.text}")
                 return
             (first, following), *others = end.outcomes.items()
             self._add(depth, f"if not ({self.test(end, first)}):")
@@ -138,7 +138,7 @@ class _Printer:
         for kind, block in step.raises.items():
             self._add(depth, f"except {self.tree.constant(kind)} as error:")
             self._add(depth + 1, f"if type(error) is not {self.tree.constant(kind)}: raise")
-            self._add(depth + 1, f"{step.names[0] if step.names else 'v0'}_error = error")
+            self._add(depth + 1, f"{step.error} = error")
             self._outcome(block, depth + 1)
 
     def test(self, check: Check, key: Any) -> str:

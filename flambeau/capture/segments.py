@@ -104,34 +104,11 @@ class Writer:
         self.trace = trace
         self.new_recorder = new_recorder
         self.recorder: Recorder = new_recorder()
-        self.segments = 0
-        self.eager = False  # a segment of the replay failed: its operators run one by one
-        self.eager_after = -1
-        if trace.ghost and getattr(trace.stop, "segment", None) is not None:
-            self.eager_after = self._segments_before(trace)
-            self.eager = self.eager_after == 0
-        # What the ghost counts up again is put back when it has become live.
-        self.versions: dict[int, tuple[Any, int]] = {}
 
     @property
     def recording(self) -> bool:
         """Whether operator calls go to the recorder."""
         return context.capture is self.recorder
-
-    @staticmethod
-    def _segments_before(trace: Trace) -> int:
-        block, count = trace.tree.root, 0
-        while True:
-            for step in block.steps:
-                if step is trace.stop:
-                    return count
-                count += step.segment is not None
-                if id(step) in trace.path:
-                    block = step.raises[trace.path[id(step)]]
-                    break
-            else:
-                assert isinstance(block.end, Check)
-                block = block.end.outcomes[trace.path[id(block.end)]]
 
     # -- names of tensors -------------------------------------------------------------------------------
     def name(self, tensor: Any) -> str:
@@ -173,8 +150,8 @@ class Writer:
     def flush(self) -> None:
         """Run the recording; the step, the checks that it needs and the effects that waited for it are written."""
         trace, recorder = self.trace, self.recorder
-        if not trace.recording or self.eager:
-            self._flush_eagerly()
+        if not trace.recording:
+            trace.deferred = []
             return
         if recorder.calls or recorder.gradients_seen or any(s.tensor is None for s in recorder.states.values()):
             self.recorder = self.new_recorder()
@@ -182,42 +159,13 @@ class Writer:
             try:
                 _Closing(self, recorder).run()
             finally:
-                context.capture = self.recorder if trace.recording and not self.eager else None
+                context.capture = self.recorder if trace.recording else None
         trace.emit_deferred()
-
-    def _flush_eagerly(self) -> None:
-        trace = self.trace
-        if not (trace.ghost and self.eager):
-            trace.deferred = []
-            return
-        while True:  # everything up to the segment that failed was done by the replay
-            if trace.index < len(trace.block.steps):
-                if trace.block.steps[trace.index] is trace.stop:
-                    self.go_eager()
-                    return
-                trace.index += 1
-                continue
-            check = trace.block.end
-            if not isinstance(check, Check):
-                raise Diverged("capture: the segment that failed is not on the way")
-            trace.enter(check.outcomes[trace.path[id(check)]])
-
-    def go_eager(self) -> None:
-        """Live from here on, without recording."""
-        self.trace.go_live()
-        self.trace.recording = False
-        context.capture = None
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
         if not self.trace.recording and context.capture is self.recorder:
             context.capture = None
-
-    def passed_segment(self) -> None:
-        """Count a segment that the replay ran; after the last good one the operators of the failed one run eagerly."""
-        self.segments += 1
-        if self.segments == self.eager_after:
-            self.eager = True
 
 
 class _Closing:
@@ -245,7 +193,6 @@ class _Closing:
         if runner is not None and made is not None:
             self._take(runner, made)
         self._gradient_steps()
-        self.writer.passed_segment()
 
     def _gradient_checks(self) -> None:
         trace = self.trace
@@ -294,7 +241,7 @@ class _Closing:
                 break
         if trace.ghost:
             step = trace.next_step()
-            trace.index += 1
+            trace.follow(step)
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]

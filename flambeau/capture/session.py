@@ -14,7 +14,7 @@ from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
-from flambeau.capture.values import Box
+from flambeau.capture.values import Box, is_ours
 from flambeau.core import source_lines
 from flambeau.core.context import context
 from flambeau.ops.declare import default_float, set_default_float
@@ -69,6 +69,7 @@ class Session:
         recorder.on_value = self.needs_value
         recorder.on_look = self.look
         recorder.on_number = self.number
+        recorder.on_risk, recorder.on_flush = self.in_try, self.flush
         return recorder
 
     # -- what recording tells ---------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Session:
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Interpret the call; returns what the function returns, or raises what it raises."""
         self.tree.captures += 1
-        context.capture = None if self.writer.eager else self.writer.recorder
+        context.capture = self.writer.recorder
         outer = source_lines.interpreted_line
         source_lines.interpreted_line = self.line
         try:
@@ -187,18 +188,31 @@ class Session:
         self.sync_modes()
         if trace.recording:
             try:
-                text = self.namer.name(value)
+                text = self.namer.name(value) if kind == "return" else ""
             except Uncapturable as reason:
                 trace.leave(str(reason))
             else:
-                if kind == "raise" and isinstance(value, BaseException) and value.__cause__ is not None:
-                    text = f"{text} from {self.namer.name(value.__cause__)}"
                 trace.sync()
                 if trace.ghost:
                     raise Diverged("capture: the function ended before the point that the replay came to")
                 if trace.recording:
                     trace.block.end = End(kind, text)
         return unboxed(value)
+
+    def in_try(self) -> bool:
+        """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
+        for frame in self.machine.frames:
+            landing = frame.program.landing(frame.position - 1)
+            if landing is not None and not self._only_restores(frame, landing.depth):
+                return True
+        return False
+
+    @staticmethod
+    def _only_restores(frame: Any, depth: int) -> bool:
+        """A ``with`` block of a manager of ours puts modes back and lets exceptions pass."""
+        leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
+        manager = getattr(getattr(leave, "callable", None), "__self__", None)
+        return manager is not None and is_ours(type(manager))
 
 
 def unboxed(value: Any) -> Any:

@@ -130,9 +130,7 @@ class Trace:
             value = run()
         except Exception as error:
             self.block.steps.append(step)
-            block = step.raises[type(error)] = Block((step, type(error)))
-            self.variables[f"{names[0] if names else 'v0'}_error"] = error
-            self.enter(block)
+            self._raised(step, error)
             raise
         self.block.steps.append(step)
         self.index += 1
@@ -146,21 +144,30 @@ class Trace:
             raise Diverged(f"capture: a step was expected at {self.line()} and none is recorded there")
         return self.block.steps[self.index]
 
+    def _raised(self, step: Step, error: Exception) -> None:
+        """The step raised: the line goes on in the block for that."""
+        step.error = step.error or self.tree.fresh("e")
+        self.variables[step.error] = error
+        self.know(error, step.error)
+        self.enter(step.raises.setdefault(type(error), Block((step, type(error)))))
+
+    def follow(self, step: Step) -> None:
+        """Pass a recorded step; raises what it raised in the replay."""
+        error = self.error if step is self.stop else self.variables[step.error] if id(step) in self.path else None
+        if error is None:
+            self.index += 1
+            return
+        if step is self.stop:
+            self.go_live()
+        self._raised(step, error)  # type: ignore[arg-type]
+        raise error
+
     def _follow(self, expression: str) -> tuple[str, Any]:
         step = self.next_step()
         if step.expression.partition("(")[0] != expression.partition("(")[0] and step.expression[:1] not in "cvt":
             raise Diverged(f"capture: recorded {step.expression!r}, met {expression!r} at {self.line()}")
         name = step.names[0] if step.names else ""
-        if step is self.stop:
-            error = self.error
-            assert error is not None
-            self.go_live()
-            self.enter(step.raises.setdefault(type(error), Block((step, type(error)))))
-            raise error
-        if id(step) in self.path:
-            self.enter(step.raises[self.path[id(step)]])
-            raise self.variables[f"{name or 'v0'}_error"]
-        self.index += 1
+        self.follow(step)
         return name, self.variables[name] if name else None
 
     def check(self, expression: str, kind: str, key: Any) -> Any:

@@ -29,6 +29,7 @@ class Step:
     birth: int | None = None
     undo: Callable[[dict[str, Any]], None] | None = None
     raises: dict[type, Block] = field(default_factory=dict)
+    error: str = ""  # the variable of what it raised
     parent: Block | None = None
 
 
@@ -45,7 +46,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a line ends: ``return`` or ``raise`` of an expression, or ``leave``: what follows can only be interpreted, for this reason."""
+    """How a line ends: ``return`` of an expression; ``raise``, which is interpreted so that the traceback is the program's; or
+    ``leave``: what follows can only be interpreted, for this reason."""
 
     kind: str
     text: str
