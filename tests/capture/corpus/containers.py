@@ -76,8 +76,8 @@ def list_made_inside_is_mutated():
         rows.extend([x, x])
         rows += (1,)
         rows[0:1] = []
-        rows.remove(1)
-        return rows, len(rows), rows.index(rows[-1])
+        rows.pop()
+        return rows, len(rows), rows.index(rows[0])
 
     return f, [(ramp(2), 2), (ramp(2), 3), (ramp(2), 2)]
 

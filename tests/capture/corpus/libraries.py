@@ -143,7 +143,11 @@ def files_written_and_read():
             file.write(f"{x.sum().item():.1f}\n")
         return x * len(path.read_text().splitlines()), path.suffix
 
-    return f, [(ramp(2), "a.txt"), (ramp(2), "a.txt"), (ramp(2), "b.log"), (ramp(3), "a.txt")], lambda: sorted(p.name for p in folder.iterdir())
+    return (
+        f,
+        [(ramp(2), "a.txt"), (ramp(2), "a.txt"), (ramp(2), "b.log"), (ramp(3), "a.txt")],
+        lambda: sorted(p.name for p in folder.iterdir()),
+    )
 
 
 @program()

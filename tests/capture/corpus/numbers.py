@@ -56,7 +56,7 @@ def number_argument_changes():
 @program()
 def int_argument_changes():
     def f(x, k):
-        return x * k, x ** k, k // 2, k % 3
+        return x * k, x**k, k // 2, k % 3
 
     return f, [(ramp(2), k) for k in (1, 2, 3, 4, 5)]
 
@@ -183,7 +183,7 @@ def numpy_scalars():
 @program()
 def bit_and_big_integers():
     def f(x, n):
-        return x * (n << 2 | 1), n ** 70, -7 // 2, -7 % 3, divmod(n, 4), n.bit_length(), ~n
+        return x * (n << 2 | 1), n**70, -7 // 2, -7 % 3, divmod(n, 4), n.bit_length(), ~n
 
     return f, [(ramp(2), 3), (ramp(2), 5), (ramp(2), 3)]
 
@@ -230,7 +230,7 @@ def sum_of_items():
     total = {"loss": 0.0, "n": 0}
 
     def f(x):
-        loss = (x ** 2).mean()
+        loss = (x**2).mean()
         total["loss"] += loss.item() * x.shape[0]
         total["n"] += x.shape[0]
         return loss

@@ -311,4 +311,8 @@ def report_beam_search_sorts_by_value():
                 kept.append((beam + "x", score))
         return kept, scores.softmax(0)
 
-    return f, [(torch.tensor([0.1, 0.7, 0.2]), ["a", "b", "c"]), (torch.tensor([0.9, -0.7, -0.2]), ["a", "b", "c"]), (torch.tensor([0.1, 0.7]), ["a", "b"])]
+    return f, [
+        (torch.tensor([0.1, 0.7, 0.2]), ["a", "b", "c"]),
+        (torch.tensor([0.9, -0.7, -0.2]), ["a", "b", "c"]),
+        (torch.tensor([0.1, 0.7]), ["a", "b"]),
+    ]

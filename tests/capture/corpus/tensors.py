@@ -188,7 +188,7 @@ def result_is_differentiated_outside():
 @program()
 def gradient_of_gradient():
     def f(x):
-        y = (x ** 3).sum()
+        y = (x**3).sum()
         (g,) = torch.autograd.grad(y, x, create_graph=True)
         return g, (g * g).sum()
 
