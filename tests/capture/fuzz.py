@@ -143,7 +143,7 @@ class Writer:
         items, v = self.pick("l"), self.pick("v")
         self.put(indent, r.choice([
             f"{items}.append({self.tensor('v', 1)})", f"{v} = {items}[{self.pick('n')} % len({items})]", f"kept.append({v})",
-            f"box['last'] = {v}", f"{items} = [t + 1 for t in {items}[-2:]]", f"{v} = sum({items}[-3:]).clamp(-9, 9)", 
+            f"box['last'] = {v}", f"{items} = [t + 1 for t in {items}[-2:]]", f"{v} = sum({items}[-3:]).clamp(-9, 9)",
             f"box.setdefault('m', {self.pick('m')})",
             f"{items}[0], {v} = {v}, {items}[0]", f"{v} = box.get('last', {v})", f"del {items}[1:-1]",
         ]))  # fmt: skip

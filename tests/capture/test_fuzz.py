@@ -6,7 +6,6 @@ import pytest
 
 from tests.capture import fuzz
 
-
 # Seeds whose programs differ today. Each is a fault of capture: whatever makes one right takes it off the list.
 DIFFER = {9}
 
