@@ -13,8 +13,8 @@ from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import NamedRead, Operators
-from flambeau.capture.places import MISSING, is_module, is_trusted_module
+from flambeau.capture.operators import Operators
+from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
@@ -107,6 +107,8 @@ class Calls(Operators):
         if kind is types.FunctionType:
             if self.is_entered(function):
                 self._know_cells(function)
+                if function.__defaults__ or function.__kwdefaults__:
+                    args, kwargs = self._with_defaults(function, args, kwargs)
                 return self.machine.call_function(function, args, kwargs)
             return self.native(function, args, kwargs)
         aside = self.asides().get(function) if kind in HASHED else None
@@ -120,6 +122,9 @@ class Calls(Operators):
             return self.construct(function, args, kwargs)
         if is_module(function):
             return self._module(function, args, kwargs)
+        inner = getattr(function, "_torchdynamo_orig_callable", None) if is_ours(kind) else None
+        if inner is not None:
+            return self.call(inner, args, kwargs)
         method = static_lookup(kind, "__call__")
         if type(method) is types.FunctionType and self.is_entered(method):
             return self.call(method, (function, *args), kwargs)
@@ -144,6 +149,26 @@ class Calls(Operators):
             if id(cell) not in trace.inside:
                 self.namer.cells.setdefault(id(cell), (cell, f"{name}.__closure__[{i}]"))
 
+    def _with_defaults(self, function: types.FunctionType, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Arguments left out, read from the outside function that holds their defaults."""
+        if id(function) in self.trace.numbers_of or not self.trace.recording or is_trusted_module(function.__module__):
+            return args, kwargs
+        code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+        found = self.trace.known.get(id(function))
+        name = found[0] if found is not None else self.trace.tree.constant(function)
+        first = code.co_argcount - len(defaults)
+        given = dict(kwargs)
+        for i in range(max(first, len(args)), code.co_argcount):
+            parameter = code.co_varnames[i]
+            if parameter not in given and i >= code.co_posonlyargcount:
+                text = f"{name}.__defaults__[{i - first}]"
+                given[parameter] = self.trace.read((id(function), "default", i), text, lambda i=i: function.__defaults__[i - first])
+        for parameter in named:
+            if parameter not in given:
+                text = f"{name}.__kwdefaults__[{parameter!r}]"
+                given[parameter] = self.trace.read((id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p])
+        return args, given
+
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Modules of the library run natively when all in them are; of others the forward is entered."""
@@ -165,6 +190,9 @@ class Calls(Operators):
         meta = static_lookup(type(cls), "__call__")
         if type(meta) is types.FunctionType:
             return self.native(cls, args, kwargs) if is_trusted_module(meta.__module__) else self.call(meta, (cls, *args), kwargs)
+        if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
+            self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
+            self.namer.writer.stop()
         new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
         python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
         if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
@@ -215,7 +243,10 @@ class Calls(Operators):
         if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
             return function(*args, **kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
-        silent = function is print or module in OPAQUE
+        if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
+            self.trace.leave("a weak reference shows when an object made inside ends")
+            self.namer.writer.stop()
+        silent = function is print or module in OPAQUE or is_trusted_module(module)
         return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
 
     @staticmethod
@@ -334,7 +365,7 @@ class Calls(Operators):
             target, key = (function.__self__, args[0]) if len(args) == 1 else args
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
-                return self._read_attribute(target, key, attributes)
+                return self._read_attribute(target, key)
         return function(*[self.fixed(a) for a in args], **kwargs)
 
     def _callback(self, value: Any) -> Any:
@@ -396,8 +427,8 @@ class Calls(Operators):
             finally:
                 context.capture = capture
 
-        if forget:
-            self.session.cut(f"{getattr(function, '__qualname__', function)} is called as it is")
+        if flush:
+            self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
         name, value = trace.step(text, run)
         if forget:
             trace.reads.clear()
@@ -509,4 +540,3 @@ def has_hooks(module: Any) -> bool:
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = ("global_forward_hooks", "global_forward_pre_hooks", "global_backward_hooks", "global_backward_pre_hooks")
-__all__ += ["MISSING", "NamedRead"]

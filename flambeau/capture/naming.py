@@ -95,8 +95,8 @@ class Namer:
             return self._exception(value)
         if id(value) in trace.inside:
             return self._instance(value)
-        if getattr(kind, "__module__", "").partition(".")[0] == "flambeau" or kind in PLAIN_CONSTANTS:
-            return trace.tree.constant(value)
+        if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or hasattr(value, "__next__")):
+            return trace.tree.constant(value)  # neither made inside nor read from a place that may change
         raise Uncapturable(f"{kind.__name__} object made inside is let out")
 
     def listed(self, values: Sequence[Any]) -> str:

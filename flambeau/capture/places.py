@@ -10,12 +10,11 @@ from typing import Any
 
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
-from flambeau.capture.values import ATOMS, CLASSES, Box, is_ours, static_lookup
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
 
-MISSING: Any = object()
 # Their functions and globals do not change while a program runs.
 TRUSTED = frozenset((
     "flambeau", "torch", "builtins", "math", "functools", "contextlib", "collections", "typing", "operator", "enum", "inspect", "abc",
@@ -51,11 +50,10 @@ class Places(Semantics):
         trace = self.trace
         if not trace.recording or is_trusted_module(namespace.get("__name__")):
             return found if found is not MISSING else super().load_global(frame, name)
-        constant = trace.tree.constant(namespace)
-        if found is MISSING:
-            trace.read((id(namespace), name, "absent"), f"{name!r} in {constant}", lambda: False)
-            return super().load_global(frame, name)
-        return trace.read((id(namespace), name), f"{constant}[{name!r}]", lambda: namespace[name])
+        constant, nothing = trace.tree.constant(namespace), trace.tree.constant(MISSING)
+        text, place = f"{constant}.get({name!r}, {nothing})", ("value", namespace, name, found)
+        found = trace.read((id(namespace), name), text, lambda: namespace.get(name, MISSING), place=place)
+        return super().load_global(frame, name) if found is MISSING else found
 
     def store_global(self, frame: Any, name: str, value: Any) -> None:
         namespace = frame.globals
@@ -66,19 +64,22 @@ class Places(Semantics):
 
     def delete_global(self, frame: Any, name: str) -> None:
         namespace = frame.globals
-        if name not in namespace:
+        if self.load_global(frame, name) is MISSING or (id(namespace), name) not in self.trace.reads:
             super().delete_global(frame, name)
+            return
         constant = self.trace.tree.constant(namespace)
-        self.trace.wrote(namespace, None, None)
-        self.trace.reads.pop((id(namespace), name), None)
+        self.trace.wrote(namespace, name, MISSING)
         self.write(lambda: f"del {constant}[{name!r}]", lambda: operator.delitem(namespace, name))
 
     def load_cell(self, cell: Any, frame: Any, index: int) -> Any:
         found = self.namer.cells.get(id(cell))
         if found is None or not self.trace.recording:
             return super().load_cell(cell, frame, index)
-        super().load_cell(cell, frame, index)  # raises where it is empty
-        return self.trace.read((id(cell), "cell"), f"{found[1]}.cell_contents", lambda: cell.cell_contents)
+        place = "cell", cell, super().load_cell(cell, frame, index)  # raises where it is empty
+        constant = found[1].startswith("c")
+        return self.trace.read(
+            (id(cell), "cell"), f"{found[1]}.cell_contents", lambda: cell.cell_contents, place=place if constant else None
+        )
 
     def store_cell(self, cell: Any, value: Any) -> None:
         found = self.namer.cells.get(id(cell)) or self._let_out(cell)
@@ -225,37 +226,41 @@ class Places(Semantics):
         if found is not MISSING and type(static_lookup(type(found), "__get__")) is types.FunctionType:
             if static_lookup(type(found), "__set__") is not None or name not in getattr(obj, "__dict__", {}):
                 return self.call(static_lookup(type(found), "__get__"), (found, obj, kind), {})
-        attributes = getattr(obj, "__dict__", None)
-        if type(attributes) is dict and (name in attributes or name == "__dict__"):
-            return self._read_attribute(obj, name, attributes if name in attributes else None)
-        if type(found) in Member and not is_trusted_module(kind.__module__):
-            return self._read_attribute(obj, name, None)
+        if found is not MISSING and static_lookup(type(found), "__set__") is not None:
+            return self._from_native(obj, name)
+        own = self._own_attribute(obj, name)
+        if own is not MISSING:
+            return own
         if type(found) is types.FunctionType:
-            self._absent(obj, name)
-            if not is_trusted_module(kind.__module__):
-                self._method_check(kind, name, found)
+            self._method_check(kind, name, found)
             return types.MethodType(found, obj)
         if found is MISSING:
-            self._absent(obj, name)
             fallback = static_lookup(kind, "__getattr__")
             if type(fallback) is types.FunctionType and not is_ours(kind):
                 return self.call(fallback, (obj, name), {})
-        elif not is_trusted_module(kind.__module__) and not callable(found) and self.outside(obj):
-            self._absent(obj, name)
+            return getattr(obj, name) if not self.trace.ghost else getattr(object.__new__(_Empty), name)
+        if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
         return getattr(obj, name)
 
-    def _read_attribute(self, obj: Any, name: str, attributes: Any) -> Any:
-        if not self.outside(obj):
-            return self.boxed(attributes[name] if attributes is not None else getattr(obj, name))
-        text = f"{self.namer.name(obj)}.{name}" if name.isidentifier() else f"{self.namer.name(obj)}.__dict__[{name!r}]"
-        return self.trace.read((id(obj), name), text, lambda: attributes[name] if attributes is not None else getattr(obj, name))
+    def _own_attribute(self, obj: Any, name: str) -> Any:
+        """What the object itself holds under a name, or MISSING."""
+        attributes = getattr(obj, "__dict__", None)
+        if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
+            return MISSING
+        if not self.outside(obj) or is_ours(type(obj)):
+            return self.boxed(attributes[name]) if name in attributes else MISSING
+        text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+        return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
 
-    def _absent(self, obj: Any, name: str) -> None:
-        """That the object itself has no such attribute is something that the line depends on."""
-        if self.outside(obj) and type(getattr(obj, "__dict__", None)) is dict and not is_ours(type(obj)):
-            text = f"{name!r} in {self.namer.name(obj)}.__dict__"
-            self.trace.read((id(obj), name, "absent"), text, lambda: name in obj.__dict__)
+    def _from_native(self, obj: Any, name: str) -> Any:
+        """An attribute that a descriptor written in C gives: a slot, a field."""
+        if not self.outside(obj) or is_ours(type(obj)) or isinstance(obj, types.FunctionType):
+            return self.boxed(getattr(obj, name))
+        return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
+
+    def _read_attribute(self, obj: Any, name: str) -> Any:
+        return self._own_attribute(obj, name)
 
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
@@ -288,11 +293,8 @@ class Places(Semantics):
         if not self.outside(obj):
             delattr(obj, name)
             return
-        if not hasattr(obj, name):
-            delattr(obj, name)
-        self.trace.wrote(obj, None, None)
-        self.trace.reads.pop((id(obj), name), None)
-        self.write(lambda: f"del {self.namer.name(obj)}.{name}", lambda: delattr(obj, name))
+        self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
+        self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
     def subscript(self, obj: Any, key: Any) -> Any:
@@ -309,17 +311,13 @@ class Places(Semantics):
                 return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
-            if (id(obj), key) not in self.trace.reads and not self.trace.ghost:
-                operator.getitem(obj, key)  # raises where it is not there
-            if isinstance(key, slice):
-                return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
 
     @staticmethod
     def _hashable(key: Any) -> bool:
-        return isinstance(key, (*SCALARS, slice, type)) or (isinstance(key, tuple) and all(isinstance(k, SCALARS) for k in key))
+        return isinstance(key, (*SCALARS, type)) or (isinstance(key, tuple) and all(isinstance(k, SCALARS) for k in key))
 
     def native_item(self, obj: Any, key: Any) -> Any:
         """An item of something that is not known by its place."""
@@ -349,17 +347,16 @@ class Places(Semantics):
         if not isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest))
             return
-        if not rest:
-            operator.getitem(obj, key)
-        self.trace.wrote(obj, key if rest and self._hashable(key) and isinstance(obj, dict) else None, *(rest or (None,)))
-        for place in [k for k in self.trace.reads if k[0] == id(obj) and (isinstance(obj, list) or k[1] == key)]:
-            if not (rest and isinstance(obj, dict)):
-                del self.trace.reads[place]
+        self.trace.wrote(obj, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(obj) and (isinstance(obj, list) or k[1] == key or not self._hashable(key))]:
+            del self.trace.reads[place]
         name = self.namer.name
-        if rest:
-            self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
-        else:
-            self.write(lambda: f"del {name(obj)}[{name(key)}]", lambda: act(obj, key))
+        if not rest or isinstance(obj, list):  # may raise
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
+            return
+        if self._hashable(key):
+            self.trace.reads[id(obj), key] = (rest[0], obj)
+        self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
 
     # -- whole containers -------------------------------------------------------------------------------
     def fixed(self, value: Any) -> Any:
@@ -407,6 +404,10 @@ class Places(Semantics):
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
         """Call something unknown, for real, at every call."""
         raise NotImplementedError
+
+
+class _Empty:
+    """Has no attributes: raises what Python raises for an absent one."""
 
 
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

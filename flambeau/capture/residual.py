@@ -148,6 +148,8 @@ class _Printer:
             return f"bool({text})" if key else f"not {text}"
         if check.kind == "same":
             return f"({text})" if key else f"not ({text})"
+        if check.kind == "number":
+            return f"{text} == {key!r}"
         how, seen = key
         if how == "any":
             return f"type({text}) is {self.tree.constant(seen)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
@@ -44,10 +44,14 @@ class Result:
     history: bool
     leaf: bool  # a leaf that requires gradients
 
+    def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
+        """Whether it is just what the segment makes."""
+        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf
+        return plain and self.history == recorded and self.meta is meta
+
     def of(self, whole: Any, recorded: bool) -> Any:
         """The tensor, of what the segment made."""
-        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf
-        if plain and self.history == recorded and self.meta is whole.meta:
+        if self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.released:
@@ -75,6 +79,7 @@ class Runner:
     results: list[Result]
     serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
     operators: int = 0
+    names: list[str] = field(default_factory=list)  # of the inputs
     runs: int = 0
 
     def fits(self, *tensors: Any) -> bool:
@@ -213,7 +218,7 @@ class _Closing:
         """The structure and settings of the Modules that were used."""
         guard = self.recorder.module_guard()
         constant = self.trace.tree.constant
-        while not self.trace.check(f"{constant(guard)}.failed() is None", "same", True):
+        while not self.trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
             pass
 
     def _input(self, tensor: Any) -> str:
@@ -247,6 +252,7 @@ class _Closing:
         step_names = [trace.tree.fresh("t") for _ in runner.results]
         text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
         trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
+        runner.names = names
         trace.tree.segments.append(runner)
         viewers = self._viewers()
         results = [viewers[serial] for serial in runner.serials]

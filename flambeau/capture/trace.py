@@ -7,16 +7,15 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from flambeau.capture.residual import Exit
 from flambeau.capture.tree import Block, Check, End, Step, Tree
-from flambeau.capture.values import ATOMS, WIDENED, Box, look_at, value_key
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["Diverged", "Trace", "Uncapturable"]
-
-MOST_OUTCOMES = 24
 
 
 class Uncapturable(Exception):
@@ -41,6 +40,7 @@ class Trace:
         self.recording = True
         self.path = {} if found is None else _path(found.at)
         self.known: dict[int, tuple[str, Any]] = {}
+        self.adopted: list[tuple[str, Any]] = []
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
@@ -48,6 +48,7 @@ class Trace:
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
+        self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
         if self.ghost:
@@ -93,8 +94,15 @@ class Trace:
         for _, run in self.deferred:
             run()
         end = self.block.end if self.block is self.stop else None
-        if isinstance(end, End):
+        if isinstance(end, End) and end.kind == "leave":
             self.recording = False
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is named any more: objects live as long as the program holds them."""
+        for kept in (self.known, self.inside, self.reads, self.variables, self.births):
+            kept.clear()
+        self.adopted = []
 
     def enter(self, block: Block) -> None:
         """Go on in another block."""
@@ -109,14 +117,19 @@ class Trace:
         if self.ghost:
             raise Diverged(f"capture: {reason} at {self.line()}, and the replay went on")
         if self.recording:
-            self.block.end = End("leave", reason)
+            self.block.end = End("leave", "untouched" if self._untouched() else reason)
             self.tree.left.append(f"{reason} ({self.line()})")
             self.recording = False
+            self._forget()
+
+    def _untouched(self) -> bool:
+        """Whether nothing was done yet that a call from the start would do again: places were read, nothing else."""
+        return all(s.place is not None for b in self.block.line() for s in b.steps)
 
     # -- steps and checks -------------------------------------------------------------------------------
     def step(
         self, expression: str, run: Callable[[], Any], *, out: bool = True, names: list[str] | None = None, segment: Any = None,
-        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None,
+        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None, place: tuple[Any, ...] | None = None,
     ) -> tuple[str, Any]:  # fmt: skip
         """Do something that every call must do again; returns the variable that holds the result, and the result."""
         self.sync()
@@ -125,7 +138,7 @@ class Trace:
         if self.ghost:
             return self._follow(expression)
         names = names if names is not None else [self.tree.fresh()] if out else []
-        step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block)
+        step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block, place=place)
         try:
             value = run()
         except Exception as error:
@@ -170,7 +183,7 @@ class Trace:
         self.follow(step)
         return name, self.variables[name] if name else None
 
-    def check(self, expression: str, kind: str, key: Any) -> Any:
+    def check(self, expression: str, kind: str, key: Any, guard: Any = None) -> Any:
         """Note that what follows depends on how ``kind`` sees the expression; returns the outcome under which the line goes on."""
         self.sync()
         if not self.recording:
@@ -184,14 +197,14 @@ class Trace:
                 self.enter(check.outcomes[outcome])
                 return outcome
             self.go_live()
-            key = self._widened(check, key) if check.kind == "look" else True not in check.outcomes
+            key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
         else:
-            check = self.block.end = Check(expression, kind, self.line(), self.block)
+            check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)
         if key not in check.outcomes:
             check.outcomes[key] = Block((check, key))
         self.enter(check.outcomes[key])
-        if len(check.outcomes) > MOST_OUTCOMES and self.block.end is None:
-            self.leave(f"{expression} at {check.where} had {MOST_OUTCOMES} different outcomes")
+        if len(check.outcomes) > self.tree.most_outcomes or self.capped:
+            self.leave(f"it has {len(check.outcomes) - 1} versions for different values of {expression}")
         return key
 
     @staticmethod
@@ -215,15 +228,18 @@ class Trace:
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
         self.check(name, "look", look_at(value))
-        known = self.known.get(id(value))
-        if known is not None:  # one object by two ways: the line relies on that
-            if known[0] != name:
-                self.check(f"{name} is {known[0]}", "same", True)
+        if value is MISSING:
             return value
-        end = self.block.end
-        if self.ghost and isinstance(end, Check) and end.kind == "same" and end.expression.startswith(f"{name} is "):
-            self.check(end.expression, "same", False)
-        self.know(value, name)
+        constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
+        if not constant:
+            same = {n: v for n, v in self.adopted if type(v) is kind}
+            if same:
+                at = next((i for i, v in enumerate(same.values()) if v is value), -1)
+                self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+        if id(value) not in self.known or self.known[id(value)][1] is not value:
+            self.know(value, name)
+        if not constant:
+            self.adopted.append((name, value))
         return value
 
     def know(self, value: Any, name: str) -> None:
@@ -231,14 +247,16 @@ class Trace:
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
 
-    def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False) -> Any:
+    def read(
+        self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None
+    ) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""
         if not self.recording:
             return get()
         hit = self.reads.get(key)
         if hit is not None:
             return self.fix(hit[0]) if fixed else hit[0]
-        name, value = self.step(expression, get)
+        name, value = self.step(expression, get, place=place)
         value = self.adopt(value, name)
         self.reads[key] = (value, None)
         return self.fix(value) if fixed else value
@@ -337,5 +355,6 @@ def refill(obj: Any, contents: Any) -> None:
         obj.__dict__.update(contents)
 
 
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, TensorBase)
+def position(value: Any, *others: Any) -> int:
+    """Which of the others is this very object, -1 for none."""
+    return next((i for i, other in enumerate(others) if other is value), -1)

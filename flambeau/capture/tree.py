@@ -30,6 +30,7 @@ class Step:
     undo: Callable[[dict[str, Any]], None] | None = None
     raises: dict[type, Block] = field(default_factory=dict)
     error: str = ""  # the variable of what it raised
+    place: tuple[Any, ...] | None = None  # what it reads, where native code can read that too
     parent: Block | None = None
 
 
@@ -42,6 +43,7 @@ class Check:
     where: str
     block: Block
     outcomes: dict[Any, Block] = field(default_factory=dict)
+    guard: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +63,25 @@ class Block:
     steps: list[Step] = field(default_factory=list)
     end: Check | End | None = None
 
+    def line(self) -> Iterator[Block]:
+        """This block and those above it."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            above = None if block.parent is None else block.parent[0]
+            block = above.block if isinstance(above, Check) else None if above is None else above.parent
+
     def path(self) -> dict[int, Any]:
         """By the id of each check and step on the way from the root to here, its outcome."""
-        outcomes: dict[int, Any] = {}
-        block: Block | None = self
-        while block is not None and block.parent is not None:
-            above, key = block.parent
-            outcomes[id(above)] = key
-            block = above.block if isinstance(above, Check) else above.parent
-        return outcomes
+        return {id(b.parent[0]): b.parent[1] for b in self.line() if b.parent is not None}
 
 
 class Tree:
     """All that is kept of one compiled function: the blocks, the constants that they name, and what was counted."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most_outcomes: int = 8) -> None:
         self.name = name
+        self.most_outcomes = most_outcomes
         self.root = Block()
         self.constants: dict[str, Any] = {}
         self._names: dict[int, str] = {}

@@ -32,6 +32,16 @@ class Same:
         return id(self.value)
 
 
+class _Missing:
+    """The type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()  # what a place holds that holds nothing
+
+
 class Box:
     """A number or string whose value may be another one at the next call: ``value`` now, in variable ``name`` of the program.
 
