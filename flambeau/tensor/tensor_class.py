@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.ops.declare import default_float
+from flambeau.core.context import context
 from flambeau.tensor import dispatch, native
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
@@ -45,15 +46,23 @@ class Tensor(
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """The same memory as an instance of a subclass."""
-        out = from_memory(self.memory, self.address, self.meta, cls)
+        out = sharing(self, cls)
         out.entry, out.output, out._requires_grad = self.entry, self.output, self._requires_grad
         return out
 
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = from_memory(data.memory, data.address, data.meta, subclass)
+        out = sharing(data, subclass)
         return out.requires_grad_() if require_grad else out
+
+
+def sharing(tensor: Any, cls: type[Any]) -> Any:
+    """An instance of a subclass over a tensor's memory."""
+    out = from_memory(tensor.memory, tensor.address, tensor.meta, cls)
+    if tensor.memory.pending is not None:
+        context.capture.shows(out)
+    return out
 
 
 dispatch.set_tensor_class(Tensor)
