@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.ops.declare import default_float
-from flambeau.core.context import context
 from flambeau.tensor import dispatch, native
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
@@ -18,7 +17,7 @@ from flambeau.tensor.methods_pointwise import PointwiseMethods
 from flambeau.tensor.methods_queries import QueryMethods
 from flambeau.tensor.methods_reduce import ReductionMethods
 from flambeau.tensor.methods_shape import ShapeMethods
-from flambeau.tensor.tensor import TensorCore, from_memory
+from flambeau.tensor.tensor import TensorCore
 
 
 class Tensor(
@@ -46,23 +45,15 @@ class Tensor(
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """The same memory as an instance of a subclass."""
-        out = sharing(self, cls)
+        out = dispatch.another(self, cls)
         out.entry, out.output, out._requires_grad = self.entry, self.output, self._requires_grad
         return out
 
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = sharing(data, subclass)
+        out = dispatch.another(data, subclass)
         return out.requires_grad_() if require_grad else out
-
-
-def sharing(tensor: Any, cls: type[Any]) -> Any:
-    """An instance of a subclass over a tensor's memory."""
-    out = from_memory(tensor.memory, tensor.address, tensor.meta, cls)
-    if tensor.memory.pending is not None:
-        context.capture.shows(out)
-    return out
 
 
 dispatch.set_tensor_class(Tensor)
