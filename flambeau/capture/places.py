@@ -222,9 +222,10 @@ class Places(Semantics):
             if type(found.fget) is types.FunctionType and not is_ours(kind):
                 return self.call(found.fget, (obj,), {})
             return getattr(obj, name)
-        if found is not MISSING and type(static_lookup(type(found), "__get__")) is types.FunctionType:
-            if static_lookup(type(found), "__set__") is not None or name not in getattr(obj, "__dict__", {}):
-                return self.call(static_lookup(type(found), "__get__"), (found, obj, kind), {})
+        getter = None if found is MISSING else static_lookup(type(found), "__get__")
+        in_python = type(getter) is types.FunctionType
+        if in_python and static_lookup(type(found), "__set__") is not None:
+            return self.call(getter, (found, obj, kind), {})
         if found is not MISSING and static_lookup(type(found), "__set__") is not None:
             return self._from_native(obj, name)
         own = self._own_attribute(obj, name)
@@ -233,6 +234,8 @@ class Places(Semantics):
         if type(found) is types.FunctionType:
             self._method_check(kind, name, found)
             return types.MethodType(found, obj)
+        if in_python:
+            return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
             fallback = static_lookup(kind, "__getattr__")
             if type(fallback) is types.FunctionType and not is_ours(kind):

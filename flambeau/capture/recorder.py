@@ -520,6 +520,10 @@ class Recorder:
             self.modules[id(module)] = module
             self._noted.update(map(id, module.modules()))
 
+    def computes(self) -> bool:
+        """Whether anything was computed, or written into outside memory."""
+        return self._serial > 0 or any(s.changed for s in self.input_states)
+
     def module_guard(self) -> ModuleGuard:
         """What the trace depends on in the Modules that it used."""
         return ModuleGuard(self.modules.values())

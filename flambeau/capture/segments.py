@@ -192,7 +192,7 @@ class _Closing:
         self.recorder = recorder
         recorder.forget_inner_gradients()
         self.seen = list(recorder.gradients_seen.values())
-        self.changed = [(leaf, leaf._grad) for leaf, old, _ in self.seen if leaf._grad is not old]
+        self.changed = [(leaf, leaf._grad) for leaf, old, read in self.seen if leaf._grad is not old or not read]
         self.olds: dict[int, str] = {}
 
     def run(self) -> None:
@@ -202,6 +202,9 @@ class _Closing:
             trace.check(f"{constant(read)}()", "look", ("guard", frozen(expected)))
         if self.recorder.modules:
             self._module_check()
+        if not self.recorder.computes():
+            self._gradient_steps()
+            return
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
         made, runner = self._segment(names, numbers)

@@ -211,6 +211,7 @@ class Session:
         self.flush()
         self.sync_modes()
         if trace.recording:
+            self.namer.inline = True
             try:
                 text = self.namer.name(value) if kind == "return" else ""
             except Uncapturable as reason:
