@@ -65,6 +65,7 @@ class Namer:
     def __init__(self, trace: Trace, writer: Writer) -> None:
         self.trace = trace
         self.writer = writer
+        writer.name_of = self.name
         self.inline = False  # tuples are written where they are used, not kept for a second use
         self.cells: dict[int, tuple[Any, str]] = {}  # of outside functions: the cell and the expression for it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,6 +112,7 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
 
     @property
@@ -200,8 +201,6 @@ class _Closing:
         self._gradient_checks()
         for read, expected in self.recorder.guards:
             trace.check(f"{constant(read)}()", "look", ("guard", frozen(expected)))
-        if self.recorder.modules:
-            self._module_check()
         if not self.recorder.computes():
             self._gradient_steps()
             return
@@ -226,13 +225,6 @@ class _Closing:
                 if value is not None:
                     trace.known[id(value)] = (known, value)
                     trace.known.setdefault(id(old), (known, old))
-
-    def _module_check(self) -> None:
-        """The structure and settings of the Modules that were used."""
-        guard = self.recorder.module_guard()
-        constant = self.trace.tree.constant
-        while not self.trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
-            pass
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -263,16 +255,23 @@ class _Closing:
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]
+        viewers = self._viewers()  # also keeps alive what only the recording held
         text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
         trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
         runner.names = names
         trace.tree.segments.append(runner)
-        viewers = self._viewers()
         results = [viewers[serial] for serial in runner.serials]
         trace.variables.update(zip(step_names, results, strict=True))
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
+        self._attributes(list(zip(step_names, results, strict=True)))
         return None, runner
+
+    def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
+        """What the program has set on tensors made inside."""
+        for name, tensor in tensors:
+            for key, value in getattr(tensor, "__dict__", {}).items():
+                self.trace.step(f"{name}.__dict__[{key!r}] = {self.writer.name_of(value)}", lambda: None, out=False)
 
     def _viewers(self) -> dict[tuple[int, int], Any]:
         """The tensors over storages made inside that are alive, by the numbers of storage and tensor."""
@@ -313,6 +312,7 @@ class _Closing:
     def _take(self, runner: Runner, made: list[Any]) -> None:
         """Give the ghost's tensors what the replay computed."""
         trace, viewers = self.trace, self._viewers()
+        shown: list[tuple[str, Any]] = []
         names = trace.block.steps[trace.index - 1].names
         for serial, name, real in zip(runner.serials, names, made, strict=True):
             tensor = viewers.pop(serial, None)
@@ -320,6 +320,8 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.known[id(tensor)] = (name, tensor)
+                shown.append((name, tensor))
+        self._attributes(shown)
         for state in self.recorder.states.values():
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version

@@ -34,7 +34,7 @@ class Trace:
         self.tree = tree
         self.block = tree.root
         self.index = 0
-        self.variables: dict[str, Any] = {} if found is None else dict(found.variables)
+        self.variables: dict[str, Any] = {} if found is None else found.variables
         self.stop = None if found is None else found.at
         self.error = None if found is None else found.error
         self.ghost = found is not None
