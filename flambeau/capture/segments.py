@@ -87,11 +87,12 @@ class Runner:
     runs: int = 0
 
     def fits(self, *tensors: Any) -> bool:
-        """Whether the tensors are as they were recorded."""
-        for tensor, (meta, grad) in zip(tensors, self.metas, strict=True):
+        """Whether the tensors, inputs first and then those that lie in the memory of inputs, are as they were recorded."""
+        inputs = tensors[: len(self.metas)]
+        for tensor, (meta, grad) in zip(inputs, self.metas, strict=True):
             if tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
                 return False
-        if len({id(t.memory) for t in tensors}) != self.storages:
+        if len({id(t.memory) for t in inputs}) != self.storages:
             return False
         return all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in self.shared)
 
@@ -172,6 +173,7 @@ class Writer:
         if recorder.calls or recorder.gradients_seen or any(s.tensor is None for s in recorder.states.values()):
             self.recorder = self.new_recorder()
             context.capture = None
+            trace.let_go()
             try:
                 _Closing(self, recorder).run()
             finally:
@@ -206,6 +208,9 @@ class _Closing:
             return
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
+        inputs = {id(t) for t, _ in self.recorder.inputs}
+        self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
+        self.sharing_names = [self.writer.name(t) for t in self.sharing]
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
@@ -247,7 +252,8 @@ class _Closing:
                     break
                 continue
             runner = runner or self._runner()
-            if trace.check(f"{trace.tree.constant(runner)}.fits({given})", "same", True):
+            looked_at = given + "".join(f"{n}, " for n in self.sharing_names)
+            if trace.check(f"{trace.tree.constant(runner)}.fits({looked_at})", "same", True):
                 break
         if trace.ghost:
             step = trace.next_step()
@@ -301,11 +307,8 @@ class _Closing:
                 leaf = tensor.entry is None and tensor._requires_grad
                 results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
-        places = {id(t): i for i, t in enumerate(segment.inputs)}
-        shared = [
-            (places[id(part)], places[id(owner)], part.address - owner.address)
-            for part, owner in recorder.shared if id(part) in places and id(owner) in places
-        ]  # fmt: skip
+        places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
+        shared = [(places[id(part)], places[id(owner)], part.address - owner.address) for part, owner in recorder.shared]
         metas = [(t.meta, dispatch.wants_gradient(t)) for t in segment.inputs]
         return Runner(segment, metas, len({id(t.memory) for t in segment.inputs}), shared, results, serials, recorder.calls)
 

@@ -6,6 +6,7 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -300,6 +301,17 @@ class Trace:
         self.numbers_of[id(obj)] = self.made
         self.inside[id(obj)] = obj
         return obj
+
+    def let_go(self) -> None:
+        """Forget objects made inside that only this trace still holds, and with them the tensors that they keep alive."""
+        found = True
+        while found:
+            found = False
+            for key in list(self.inside):
+                if sys.getrefcount(self.inside[key]) == 2:  # the dictionary's and the argument's
+                    del self.inside[key]
+                    self.numbers_of.pop(key, None)
+                    found = True
 
     def effect(self, text: Callable[[], str], run: Callable[[], Any], waits: bool) -> None:
         """Change something outside, for real and at once; the step is written where the tensors that it needs exist."""
