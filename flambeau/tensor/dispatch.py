@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -53,6 +54,19 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
         return tensor
 
     new_tensor = make
+
+
+def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
+    """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
+    memory = tensor.memory
+    if tensor_class is None:
+        out = new_tensor(memory, tensor.address, tensor.meta)
+    else:
+        out = object.__new__(tensor_class)
+        fill_base(out, memory, tensor.address, tensor.meta)
+    if memory.pending is not None:
+        memory.pending.viewers.append(weakref.ref(out))
+    return out
 
 
 # -- arguments ------------------------------------------------------------------------------------------
@@ -115,7 +129,12 @@ def _value(call: Call, name: str, value: Any) -> Any:
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
+    return NumberSlot(len(call.numbers) - 1, number_kind(value))
+
+
+def number_kind(value: Any) -> type:
+    """bool, int or float, also of numbers that know where they come from."""
+    return bool if isinstance(value, bool) else float if isinstance(value, float) else int
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -273,7 +292,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         call.template,
         metas,
         [False] * len(metas),
-        [float if isinstance(n, float) else type(n) for n in call.numbers],
+        [number_kind(n) for n in call.numbers],
         call.sizes,
         folding,
         cast_to,
