@@ -8,8 +8,6 @@ programs that override nothing do not pay for these. All other functions get it 
 
 from __future__ import annotations
 
-import builtins
-import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -141,19 +139,25 @@ def publish(name: str, namespace: Mapping[str, Any]) -> None:
     _namespaces[name] = namespace
     for own_name, function in overridable(name).items():
         maker = own_name in _MAKERS
-        if _armed or not (maker or _is_thin(inspect.unwrap(function).__code__)):
+        if _armed or not (maker or _is_thin(own_name, inspect.unwrap(function).__code__)):
             _put_stub(function, function, by_arguments=not maker)
 
 
 # What functions that only call one operator use besides it.
 _THIN = frozenset(("ops", "write_out", "need_tensor", "need_some_tensor", "need_single", "type", "int", "_run"))
+# Functions that in all their common forms call one operator, if not always the same.
+_QUICK = frozenset((
+    "cat", "concat", "concatenate", "div", "divide", "flip", "hstack", "log_softmax", "max", "min", "permute", "pow", "reshape", "softmax",
+    "softmin", "split", "split_with_sizes", "stack", "std", "unsafe_split", "unsafe_split_with_sizes", "var", "vstack", "where",
+))  # fmt: skip
 
 
-def _is_thin(code: CodeType) -> bool:
+def _is_thin(name: str, code: CodeType) -> bool:
     """Whether a function hands its arguments to one operator, and gives what that gives."""
-    return "ops" in code.co_names and len(_THIN.union(code.co_names)) <= len(_THIN) + 1 and not any(
-        isinstance(c, CodeType) for c in code.co_consts
-    )  # fmt: skip
+    if name in _QUICK:
+        return True
+    alone = not any(isinstance(c, CodeType) for c in code.co_consts)
+    return alone and "ops" in code.co_names and len(_THIN.union(code.co_names)) <= len(_THIN) + 1
 
 
 def overridable(name: str) -> dict[str, Any]:
@@ -256,20 +260,21 @@ def _put_stub(function: FunctionType, told: Any, *, of_operator: bool = False, b
     function.__wrapped__ = written  # type: ignore[attr-defined] - for inspect.signature
     look = _looker(written, told, of_operator, by_arguments)
     function.__defaults__, function.__kwdefaults__ = None, {"_overriding": look}
-    function.__code__ = _stub_of(len(function.__closure__ or ()))
+    # Free variables that the stub does not use, as many as the function's closure has.
+    function.__code__ = _stub.__code__.replace(co_freevars=function.__code__.co_freevars)
 
 
 def _looker(
     written: FunctionType, told: Any, of_operator: bool, by_arguments: bool
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     def look(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not _armed:
+        if not _armed and not kwargs:
             for value in args:
-                if type(value) not in _PLAIN:
+                kind = type(value)
+                if kind not in _PLAIN and not ((kind is list or kind is tuple) and _PLAIN.issuperset(map(type, value))):
                     break
             else:
-                if not kwargs:
-                    return written(*args)
+                return written(*args)
         if not (context.overriding and by_arguments):
             return handle(told, (), args, kwargs) if context.function_modes else written(*args, **kwargs)
         found: list[Any] = []
@@ -288,23 +293,8 @@ def _looker(
     return look
 
 
-@functools.cache
-def _stub_of(free: int) -> CodeType:
-    """The code of a stub for functions with so many free variables, which it has to have as well."""
-    names = ", ".join(f"f{i}" for i in range(free))
-    space: dict[str, Any] = {}
-    exec(builtins.compile(_STUB.format(names=names, use=names or "None"), __file__, "exec"), space)
-    return space["outer"](*range(free)).__code__
-
-
-_STUB = """
-def outer({names}):
-    def stub(*args, _overriding, **kwargs):
-        if False:
-            {use}
-        return _overriding(args, kwargs)
-    return stub
-"""
+def _stub(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
+    return _overriding(args, kwargs)
 
 
 # -- the first meeting ----------------------------------------------------------------------------------
