@@ -314,11 +314,39 @@ def slots_of(template: Any) -> list[TensorSlot]:
 # -- calls ----------------------------------------------------------------------------------------------
 def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
+    if context.operator_modes:
+        return _ask_mode(operator, args, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
     return run_call(call) if context.capture is None else context.capture.call(call)
+
+
+def _ask_mode(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Have the innermost mode of operators, which is off meanwhile, do a call."""
+    modes = context.operator_modes
+    context.operator_modes = modes[:-1]
+    try:
+        types = tuple({type(a): None for a in args if isinstance(a, TensorBase)})
+        return modes[-1].__torch_dispatch__(function, types, args, dict(kwargs))
+    finally:
+        context.operator_modes = modes
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """An operator whose result is written into the first argument, which is one of its operands unless ``apart`` is 1."""
+
+    operator: Operator
+    apart: int
+
+    @property
+    def __name__(self) -> str:
+        return "copy_" if self.operator.name == "assign" else f"{self.operator.name}_"
+
+    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        return call_into(self.operator, target, args if self.apart else (target, *args), kwargs)
 
 
 def run_call(call: Call) -> Any:
@@ -624,6 +652,9 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
 
     The target may be an operand. Other operands that share its memory are read before it changes.
     """
+    if context.operator_modes:
+        written = args if args and args[0] is target else (target, *args)
+        return _ask_mode(InPlace(operator, len(written) - len(args)), written, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
