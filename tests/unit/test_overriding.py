@@ -254,7 +254,11 @@ for space in overriding.published()[:-1]:
         plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind in plain]
         calls.append((function, *[Other() for _ in needed or "1"]))
-bad = [(torch.overrides.resolve_name(f), found) for f, *args in calls if (found := answers(f, *args)) != "ok"]
+# What has a stub already answers without arming; the others are called in processes of their own.
+known = [c for c in calls if "_overriding" in (c[0].__kwdefaults__ or ())]
+bad = [f.__name__ for f, *args in known if f(*args) != ("answered", f)]
+assert not overriding._armed
+bad += [(f.__name__, found) for f, *args in calls if (f, *args) not in known and (found := answers(f, *args)) != "ok"]
 assert len(calls) > 500 and not bad, bad
 """
 
@@ -329,11 +333,12 @@ def test_a_mode_can_replace_results_and_leave_the_call_to_others():
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {})) * 2 if func is torch.relu else NotImplemented
 
+    x, y = torch.ones(1), Other()
     with Doubling():
-        assert torch.relu(torch.ones(1)).item() == 2.0
-        assert type(torch.abs(ones(1))) is Logging
+        doubled, other = torch.relu(x), torch.abs(y)
         with pytest.raises(TypeError, match=r"no implementation found for 'torch.abs'.*active mode"):
-            torch.abs(torch.ones(1))
+            torch.abs(x)
+    assert doubled.item() == 2.0 and other[1] is torch.abs
 
 
 def test_errors_leave_modes_as_they_were():
