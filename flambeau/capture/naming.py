@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.segments import Writer
-from flambeau.capture.trace import Trace, Uncapturable
+from flambeau.capture.trace import Trace, Uncapturable, contents_of
 from flambeau.capture.values import ATOMS, CLASSES, Box, value_key
 from flambeau.tensor.base import TensorBase
 
@@ -82,7 +82,7 @@ class Namer:
             return self.writer.name(value)
         if kind in LITERALS and len(repr(value)) < 60:
             return repr(value)
-        if kind in ATOMS or isinstance(value, CLASSES):
+        if kind in ATOMS or (isinstance(value, CLASSES) and kind is not types.BuiltinFunctionType):
             return trace.tree.constant(_shared_atom(trace, value))
         maker = MAKERS.get(kind)
         if maker is not None:
@@ -119,6 +119,8 @@ class Namer:
         trace.know(value, name)
         if real is not value:
             trace.known.setdefault(id(real), (name, real))
+            if isinstance(value, (list, dict, set)):  # what the replay did to its own since then
+                trace.contents.append((value, contents_of(real)))
         return name
 
     # -- by type ----------------------------------------------------------------------------------------

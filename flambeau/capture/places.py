@@ -358,6 +358,39 @@ class Places(Semantics):
             self.trace.reads[id(obj), key] = (rest[0], obj)
         self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
 
+    # -- patterns ---------------------------------------------------------------------------------------
+    def match_class(self, subject: Any, cls: Any, count: int, names: Any) -> Any:
+        value = subject.value if type(subject) is Box else subject
+        if not isinstance(cls, type) or count > 1 and cls in SELF_MATCHING:
+            return super().match_class(value, cls, count, names)  # the error
+        if not isinstance(value, cls):
+            return None
+        if count and issubclass(cls, SELF_MATCHING) and "__match_args__" not in dir(cls):
+            positional, found = (), [subject]
+        else:
+            positional, found = getattr(cls, "__match_args__", ()), []
+        if len(found) < count > len(positional):
+            return super().match_class(value, cls, count, names)
+        for name in (*positional[: count - len(found)], *names):
+            try:
+                found.append(self.load_attribute(subject, name))
+            except AttributeError:
+                return None
+        return tuple(found)
+
+    def match_keys(self, subject: Any, keys: Any) -> Any:
+        if not self.outside(subject):
+            return super().match_keys(subject, self.fixed(keys))
+        found = []
+        for key in keys:
+            if not self.truth(self.contains(subject, key)):
+                return None
+            found.append(self.subscript(subject, key))
+        return tuple(found)
+
+    def length(self, value: Any) -> Any:
+        return self.trace.fix(self.call(len, (value,), {}))
+
     # -- whole containers -------------------------------------------------------------------------------
     def fixed(self, value: Any) -> Any:
         """A value for native code that looks at it: boxes opened and checked, also in tuples, lists and dicts made inside."""
@@ -410,6 +443,7 @@ class _Empty:
     """Has no attributes: raises what Python raises for an absent one."""
 
 
+SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)
 MODULE_STATE = frozenset((
     "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",

@@ -385,6 +385,12 @@ class Recorder:
             self._made.add(id(tensor))
         return tensor
 
+    def shows(self, tensor: Any) -> None:
+        """Another tensor was made over memory that does not exist yet: it gets its address with the others."""
+        state = self.states.get(id(tensor.memory))
+        if state is not None and state.tensor is None:
+            state.viewers.append(weakref.ref(tensor))
+
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""
         state = self.states.get(id(tensor.memory))

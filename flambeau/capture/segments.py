@@ -16,6 +16,7 @@ from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.views import View
 
@@ -43,10 +44,11 @@ class Result:
     steps: Any  # of a view
     history: bool
     leaf: bool  # a leaf that requires gradients
+    kind: type
 
     def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
         """Whether it is just what the segment makes."""
-        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf
+        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
         return plain and self.history == recorded and self.meta is meta
 
     def of(self, whole: Any, recorded: bool) -> Any:
@@ -54,6 +56,8 @@ class Result:
         if self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
+        if self.kind is not Tensor:
+            part = Tensor._make_subclass(self.kind, part, False)
         if self.released:
             part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
         elif self.steps is not None:
@@ -128,6 +132,12 @@ class Writer:
             return ""
         if tensor.view_of is not None:
             return self._view(tensor)
+        for name, known in list(trace.known.values()):
+            if isinstance(known, TensorBase) and known.view_of is not None and known.view_of.base is tensor:
+                made, value = trace.step(f"{name}.view_of.base", lambda: tensor)
+                trace.know(tensor, made)
+                trace.known.setdefault(id(value), (made, value))
+                return made
         for name, known in list(trace.known.values()):
             if isinstance(known, TensorBase) and known.memory is tensor.memory and known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
@@ -287,7 +297,7 @@ class _Closing:
                 released = tensor.entry is not None and not history
                 steps = None if tensor.view_of is None else tensor.view_of.steps
                 leaf = tensor.entry is None and tensor._requires_grad
-                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf))
+                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
         places = {id(t): i for i, t in enumerate(segment.inputs)}
         shared = [

@@ -191,7 +191,8 @@ class Trace:
         if self.ghost:
             check = self.block.end
             if not isinstance(check, Check) or check.kind != kind or self.index < len(self.block.steps):
-                raise Diverged(f"capture: no check of {expression!r} is recorded at {self.line()}")
+                recorded = self.block.steps[self.index :] or check
+                raise Diverged(f"capture: met a check of {expression or kind!r} at {self.line()}, recorded is {recorded}")
             if check is not self.stop:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])

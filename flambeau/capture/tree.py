@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Block", "Check", "End", "Step", "Tree"]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Step:
     """``names = expression``; ``raises`` holds how the line goes on when the expression raises that type of exception.
 
@@ -33,8 +33,11 @@ class Step:
     place: tuple[Any, ...] | None = None  # what it reads, where native code can read that too
     parent: Block | None = None
 
+    def __repr__(self) -> str:
+        return f"<step {', '.join(self.names)} = {self.expression}>"
 
-@dataclass(eq=False, slots=True)
+
+@dataclass(eq=False, slots=True, repr=False)
 class Check:
     """What the line depends on: how ``kind`` sees ``expression``; one block for each outcome met so far."""
 
@@ -44,6 +47,9 @@ class Check:
     block: Block
     outcomes: dict[Any, Block] = field(default_factory=dict)
     guard: Any = None
+
+    def __repr__(self) -> str:
+        return f"<check of {self.expression} by {self.kind}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,16 @@ class End:
     text: str
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Block:
     """Steps and what comes after them: a check, an end, or None where no run has gone on."""
 
     parent: tuple[Check, Any] | tuple[Step, type] | None = None
     steps: list[Step] = field(default_factory=list)
     end: Check | End | None = None
+
+    def __repr__(self) -> str:
+        return f"<block of {len(self.steps)} steps, then {self.end!r}>"
 
     def line(self) -> Iterator[Block]:
         """This block and those above it."""

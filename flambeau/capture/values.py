@@ -77,7 +77,9 @@ def tensor_key(value: Any) -> Any:
     """What of a tensor a graph is recorded for."""
     if not isinstance(value, TensorBase):
         return type(value)
-    return type(value), value.meta, wants_gradient(value), value.entry is None
+    view = value.view_of
+    shown = None if view is None or view.base.memory is not value.memory else (view.base.meta, value.address - view.base.address)
+    return type(value), value.meta, wants_gradient(value), value.entry is None, shown
 
 
 def code_key(value: Any) -> Any:

@@ -74,10 +74,8 @@ class Tensor(
         >>> type(torch.ones(2).as_subclass(Samples) + 1).__name__
         'Samples'
         """
-        if self.memory.pending is not None:
-            self.materialize()
         seen = self.view(self.shape) if self._requires_grad and context.grad_enabled else self
-        out = from_memory(self.memory, self.address, self.meta, cls)
+        out = sharing(self, cls)
         out.entry, out.output, out._requires_grad = seen.entry, seen.output, seen._requires_grad
         out.view_of, out.seen_version = seen.view_of, seen.seen_version
         return out
@@ -85,7 +83,7 @@ class Tensor(
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = from_memory(data.memory, data.address, data.meta, subclass)
+        out = sharing(data, subclass)
         return out.requires_grad_() if require_grad else out
 
 
@@ -97,6 +95,14 @@ def _converted(value: Any, cls: type[Any]) -> Any:
         items = [_converted(v, cls) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
+
+
+def sharing(tensor: Any, cls: type[Any]) -> Any:
+    """An instance of a subclass over a tensor's memory."""
+    out = from_memory(tensor.memory, tensor.address, tensor.meta, cls)
+    if tensor.memory.pending is not None:
+        context.capture.shows(out)
+    return out
 
 
 dispatch.set_tensor_class(Tensor)
