@@ -6,14 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, Self
 
-from flambeau.capture import pytree
-from flambeau.capture.compiled import CompiledFunction
+from flambeau.capture.compiled import CompiledFunction, why
+from flambeau.capture.residual import Exit
+from flambeau.capture.tree import Block, Check
 from flambeau.core.context import context
 
 __all__ = ["set_stance"]
 
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
-_compiled_call = CompiledFunction.__call__
+_call, _interpret = CompiledFunction.__call__, CompiledFunction._interpret
 _stance = ["default"]
 
 
@@ -21,7 +22,7 @@ class set_stance:  # noqa: N801 - used as a function
     """Set what calls of compiled functions do from now on; as a context or a decorator, inside the block or function.
 
     ``"default"``: compile what is not compiled yet. ``"force_eager"``: call the function itself. ``"eager_on_recompile"``: run what is
-    compiled where it fits, else the function itself. ``"fail_on_recompile"``: RuntimeError where nothing compiled fits, once
+    compiled where it fits, else the function itself; a call that has done something when it meets what is new is compiled further. ``"fail_on_recompile"``: RuntimeError where nothing compiled fits, once
     something is. RuntimeError for other stances, and inside a capture.
 
     >>> import flambeau as torch
@@ -60,28 +61,30 @@ class set_stance:  # noqa: N801 - used as a function
 
 
 def _take(stance: str) -> None:
-    """Compiled functions have a slower way to be called while the stance is not the default one."""
+    """Compiled functions are called, and go on where nothing compiled fits, in another way while the stance is not the default one."""
     _stance[0] = stance
-    CompiledFunction.__call__ = _compiled_call if stance == "default" else _call_in_stance  # type: ignore[method-assign]
+    CompiledFunction.__call__ = _call_eagerly if stance == "force_eager" else _call  # type: ignore[method-assign]
+    CompiledFunction._interpret = _interpret if stance in ("default", "force_eager") else _go_on  # type: ignore[method-assign]
 
 
-def _call_in_stance(compiled: CompiledFunction, *args: Any, **kwargs: Any) -> Any:
-    stance = _stance[0]
-    if stance == "force_eager":
-        return compiled.function(*args, **kwargs)
-    if context.capture is None and not _fits(compiled, args, kwargs):
-        if stance == "eager_on_recompile":
-            return compiled.function(*args, **kwargs)
-        if stance == "fail_on_recompile" and compiled.artifacts:
-            raise RuntimeError(
-                f"Detected recompile when torch.compile stance is 'fail_on_recompile': nothing that was compiled of {compiled.name} fits "
-                "this call; set the stance 'default' to compile again"
-            )
-    return _compiled_call(compiled, *args, **kwargs)
+def _call_eagerly(compiled: CompiledFunction, *args: Any, **kwargs: Any) -> Any:
+    return compiled.function(*args, **kwargs)
 
 
-def _fits(compiled: CompiledFunction, args: Any, kwargs: Any) -> bool:
-    """Whether something that was compiled serves a call."""
-    tensors: list[Any] = []
-    description = pytree.take_apart((args, kwargs), tensors)
-    return any(a.failed(description, tensors) is None for a in compiled.artifacts)
+def _go_on(compiled: CompiledFunction, args: tuple[Any, ...], kwargs: dict[str, Any], found: Exit | None) -> Any:
+    """Where nothing compiled fits a call, from its begin or from ``found``."""
+    if _stance[0] == "fail_on_recompile":
+        if not compiled.tree.captures:
+            return _interpret(compiled, args, kwargs, found)
+        raise RuntimeError(
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile': {compiled.name} met {why(found) if found else 'a call'} "
+            "that it is not compiled for; set the stance 'default' to compile again"
+        )
+    begun = found is not None and any(step.place is None for block in _block_of(found).line() for step in block.steps)
+    return _interpret(compiled, args, kwargs, found) if begun else compiled.function(*args, **kwargs)
+
+
+def _block_of(found: Exit) -> Block:
+    """The block that a replay left."""
+    at = found.at
+    return at if isinstance(at, Block) else at.block if isinstance(at, Check) else at.parent

@@ -1,4 +1,4 @@
-"""``python -m tests.capture.corpus [NAME ...] [--flush] [--exit]``: a table of the programs, or what differs in those named.
+"""``python -m tests.capture.corpus [NAME ...] [--flush] [--exit] [--apart]``: a table of the programs, or what differs in those named.
 
 ``--flush`` runs what is recorded after every operator, ``--exit`` leaves the recorded program at every check.
 """
@@ -65,14 +65,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--flush", action="store_true")
     parser.add_argument("--exit", action="store_true")
+    parser.add_argument("--apart", action="store_true", help="run each program in a process of its own, which may crash")
     options = parser.parse_args()
     bad = 0
     for name in options.names or PROGRAMS:
         for form in PROGRAMS[name].forms:
-            if options.names:
-                bad += not run(name, form, options.flush, options.exit, True)
-            else:
+            if options.apart:
                 bad += not apart(name, form, options.flush, options.exit)
+            else:
+                bad += not run(name, form, options.flush, options.exit, bool(options.names))
     print(f"{len(PROGRAMS)} programs, {bad} runs differ or fail; Python {sys.version.split()[0]}, {torch.__name__} {torch.__version__}")
     return bad > 0
 
