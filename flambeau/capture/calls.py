@@ -194,7 +194,6 @@ class Calls(Operators):
             return self.native(cls, args, kwargs) if is_trusted_module(meta.__module__) else self.call(meta, (cls, *args), kwargs)
         if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
             self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
-            self.namer.writer.stop()
         new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
         python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
         if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
@@ -247,7 +246,6 @@ class Calls(Operators):
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
         if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
             self.trace.leave("a weak reference shows when an object made inside ends")
-            self.namer.writer.stop()
         silent = function is print or module in OPAQUE or is_trusted_module(module)
         return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
 
@@ -417,7 +415,6 @@ class Calls(Operators):
             text = namer.call_text(self._function_name(function), args, kwargs)
         except Uncapturable as reason:
             trace.leave(str(reason))
-            namer.writer.stop()
             return function(*plain, **options)
         if forget or flush:
             self.session.sync_modes()

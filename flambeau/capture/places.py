@@ -151,11 +151,12 @@ class Places(Semantics):
         return getattr(obj, name)
 
     def _tensor_attribute(self, tensor: Any, name: str) -> Any:
-        known = self.outside(tensor)
-        attributes = getattr(tensor, "__dict__", None)
-        if known and attributes and name in attributes:
-            text = f"{self.namer.name(tensor)}.{name}"
-            return self.trace.read((id(tensor), name), text, lambda: attributes[name])
+        if self.outside(tensor) and static_lookup(type(tensor), name, MISSING) is MISSING:
+            text = f"{self.namer.name(tensor)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(tensor), name), text, lambda: tensor.__dict__.get(name, MISSING))
+            if found is MISSING:
+                return getattr(object.__new__(type(tensor)), name)
+            return found
         return self._plain_attribute(tensor, name)
 
     def _of_namespace(self, module: types.ModuleType, name: str) -> Any:
@@ -198,14 +199,12 @@ class Places(Semantics):
             if name.startswith("_") and name in MODULE_STATE:
                 return value
             self.note_module(module)
-            if name == "training" or not self.outside(module):
+            if name == "training" or id(module) in self.trace.inside or type(module).__module__.startswith("flambeau."):
                 return value
             text = f"{self.namer.name(module)}.__dict__[{name!r}]"
             return self.trace.read((id(module), name), text, lambda: value)
         self.note_module(module)
         value = getattr(module, name)
-        if self.outside(module) and is_module(value):
-            self.trace.known.setdefault(id(value), (self.trace.tree.constant(value), value))
         return value
 
     def note_module(self, module: Any) -> None:
@@ -306,6 +305,9 @@ class Places(Semantics):
         if type(key) is Box and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
         key = self.fixed(key)
+        if is_module(obj):
+            self.note_module(obj)
+            return operator.getitem(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
                 return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)

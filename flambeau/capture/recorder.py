@@ -166,7 +166,9 @@ class Recorder:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
+            leaf = tensor.entry is None and tensor._requires_grad
+            view = None if leaf else tensor.view_of
+            owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
@@ -384,12 +386,6 @@ class Recorder:
         else:
             self._made.add(id(tensor))
         return tensor
-
-    def shows(self, tensor: Any) -> None:
-        """Another tensor was made over memory that does not exist yet: it gets its address with the others."""
-        state = self.states.get(id(tensor.memory))
-        if state is not None and state.tensor is None:
-            state.viewers.append(weakref.ref(tensor))
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""

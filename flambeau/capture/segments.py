@@ -321,7 +321,7 @@ class _Closing:
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
-                    state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.now
+                    state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
 
     def _gradient_steps(self) -> None:
         trace = self.trace

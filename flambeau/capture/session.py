@@ -73,7 +73,7 @@ class Session:
         self.trace.line = self.line
         self.noted: dict[int, Any] = {}
         self.writer = Writer(self.trace, self.new_recorder)
-        self.trace.flush = self.flush
+        self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
@@ -114,14 +114,11 @@ class Session:
     def flush(self) -> None:
         """Run what is recorded so far."""
         self.writer.flush()
-        if not self.trace.recording:
-            self.writer.stop()
 
     def needs_value(self, reason: str) -> None:
         """Native code of ours does something that cannot be recorded: all after it is interpreted at every call."""
         self.cut(reason)
         self.trace.leave(reason)
-        self.writer.stop()
 
     def look(self, tensor: Any) -> None:
         """Native code of ours looks at the contents of a tensor: the line holds for these contents."""

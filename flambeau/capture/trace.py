@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.capture.residual import Exit
-from flambeau.capture.tree import Block, Check, End, Step, Tree
+from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
 from flambeau.tensor.base import TensorBase
 
@@ -51,6 +51,7 @@ class Trace:
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
+        self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
         if self.ghost:
             self._prepare()
 
@@ -103,6 +104,7 @@ class Trace:
         for kept in (self.known, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.adopted = []
+        self.stopped()
 
     def enter(self, block: Block) -> None:
         """Go on in another block."""
@@ -199,13 +201,15 @@ class Trace:
                 return outcome
             self.go_live()
             key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
+            if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
+                key = OTHERWISE
         else:
             check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)
         if key not in check.outcomes:
             check.outcomes[key] = Block((check, key))
         self.enter(check.outcomes[key])
-        if len(check.outcomes) > self.tree.most_outcomes or self.capped:
-            self.leave(f"it has {len(check.outcomes) - 1} versions for different values of {expression}")
+        if key == OTHERWISE:
+            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {expression}")
         return key
 
     @staticmethod

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Block", "Check", "End", "Step", "Tree"]
+__all__ = ["OTHERWISE", "Block", "Check", "End", "Step", "Tree"]
+
+
+OTHERWISE = ("otherwise", None)  # the outcome of a check that has had too many
 
 
 @dataclass(eq=False, slots=True, repr=False)

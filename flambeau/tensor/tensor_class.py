@@ -20,7 +20,7 @@ from flambeau.tensor.methods_pointwise import PointwiseMethods
 from flambeau.tensor.methods_queries import QueryMethods
 from flambeau.tensor.methods_reduce import ReductionMethods
 from flambeau.tensor.methods_shape import ShapeMethods
-from flambeau.tensor.tensor import TensorCore, from_memory
+from flambeau.tensor.tensor import TensorCore
 
 
 class Tensor(
@@ -75,7 +75,7 @@ class Tensor(
         'Samples'
         """
         seen = self.view(self.shape) if self._requires_grad and context.grad_enabled else self
-        out = sharing(self, cls)
+        out = dispatch.another(self, cls)
         out.entry, out.output, out._requires_grad = seen.entry, seen.output, seen._requires_grad
         out.view_of, out.seen_version = seen.view_of, seen.seen_version
         return out
@@ -83,7 +83,7 @@ class Tensor(
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = sharing(data, subclass)
+        out = dispatch.another(data, subclass)
         return out.requires_grad_() if require_grad else out
 
 
@@ -95,14 +95,6 @@ def _converted(value: Any, cls: type[Any]) -> Any:
         items = [_converted(v, cls) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
-
-
-def sharing(tensor: Any, cls: type[Any]) -> Any:
-    """An instance of a subclass over a tensor's memory."""
-    out = from_memory(tensor.memory, tensor.address, tensor.meta, cls)
-    if tensor.memory.pending is not None:
-        context.capture.shows(out)
-    return out
 
 
 dispatch.set_tensor_class(Tensor)
