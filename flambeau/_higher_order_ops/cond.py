@@ -26,7 +26,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("cond: Expect both branches to be callable.")
     if not isinstance(operands, (tuple, list)) or not tree_all(lambda v: isinstance(v, (TensorBase, int, bool)), operands):
         raise RuntimeError(
-            f"cond: Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got {operands}."
+            "cond: Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got "
+            f"{operands}."
         )
     return (true_fn if pred else false_fn)(*operands)
 

@@ -45,7 +45,8 @@ def slices_of(function: str, xs: Any, dim: int) -> list[Any]:
     if not leaves or not all(isinstance(x, TensorBase) for x in leaves):
         raise RuntimeError(f"{function}: xs must be tensors, or containers of tensors, got {xs}")
     if any(not -len(x.meta.shape) <= dim < len(x.meta.shape) or not x.meta.shape[dim] for x in leaves):
-        raise RuntimeError(f"{function}: all tensors of xs must have a dimension {dim} that is not empty, got {[x.meta.shape for x in leaves]}")
+        shapes = [x.meta.shape for x in leaves]
+        raise RuntimeError(f"{function}: all tensors of xs must have a dimension {dim} that is not empty, got shapes {shapes}")
     if len({x.meta.shape[dim] for x in leaves}) > 1:
         raise RuntimeError(f"{function}: the tensors of xs have different sizes along {dim}: {[x.meta.shape for x in leaves]}")
     return [spec.unflatten(parts) for parts in zip(*[ops.unbind(x, dim) for x in leaves], strict=True)]

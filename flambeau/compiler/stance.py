@@ -22,8 +22,9 @@ class set_stance:  # noqa: N801 - used as a function
     """Set what calls of compiled functions do from now on; as a context or a decorator, inside the block or function.
 
     ``"default"``: compile what is not compiled yet. ``"force_eager"``: call the function itself. ``"eager_on_recompile"``: run what is
-    compiled where it fits, else the function itself; a call that has done something when it meets what is new is compiled further. ``"fail_on_recompile"``: RuntimeError where nothing compiled fits, once
-    something is. RuntimeError for other stances, and inside a capture.
+    compiled where it fits, else the function itself; a call that meets what is new after it has done something is compiled further.
+    ``"fail_on_recompile"``: RuntimeError where nothing compiled fits, once something is. RuntimeError for other stances, and inside
+    a capture.
 
     >>> import flambeau as torch
     >>> f = torch.compile(lambda x: x * 2)

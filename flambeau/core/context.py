@@ -11,9 +11,10 @@ from typing import Any
 class Context(threading.local):
     """``grad_enabled``: record the tape. ``inference``: results can never take part in autograd. ``capture``: the recorder
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
-    ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``, ``operator_modes``:
-    those entered that see calls of public functions, and operators, the innermost last; ``overriding``: whether ``__torch_function__`` of arguments is asked. ``devices``: where new tensors are made, the
-    innermost ``with device`` last, None for the CPU."""
+    ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``,
+    ``operator_modes``: those entered that see calls of public functions, and operators, the innermost last. ``overriding``: whether
+    ``__torch_function__`` of arguments is asked. ``devices``: where new tensors are made, the innermost ``with device`` last, None
+    for the CPU."""
 
     grad_enabled: bool = True
     inference: bool = False

@@ -318,7 +318,8 @@ def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     """Zeros in the shape and dtype of ``input``."""
     if input.meta.contiguous and memory_format is None and input.meta.device is cpu:
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
-        return finished("zeros_like", out, requires_grad, **options | {"device": options.get("device") or cpu})
+        options["device"] = options.get("device") or cpu
+        return finished("zeros_like", out, requires_grad, **options)
     out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()
     return out.requires_grad_() if requires_grad else out
 

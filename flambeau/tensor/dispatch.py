@@ -38,7 +38,7 @@ from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
-from flambeau.tensor import overriding
+from flambeau.tensor import operator_modes, overriding
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, put
@@ -334,38 +334,12 @@ def slots_of(template: Any) -> list[TensorSlot]:
 def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
     if context.operator_modes:
-        return _ask_mode(operator, args, kwargs)
+        return operator_modes.ask(operator, args, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
     return run_call(call) if context.capture is None else context.capture.call(call)
-
-
-def _ask_mode(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Have the innermost mode of operators, which is off meanwhile, do a call."""
-    modes = context.operator_modes
-    context.operator_modes = modes[:-1]
-    try:
-        types = tuple({type(a): None for a in args if isinstance(a, TensorBase)})
-        return modes[-1].__torch_dispatch__(function, types, args, dict(kwargs))
-    finally:
-        context.operator_modes = modes
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """An operator whose result is written into the first argument, which is one of its operands unless ``apart`` is 1."""
-
-    operator: Operator
-    apart: int
-
-    @property
-    def __name__(self) -> str:
-        return "copy_" if self.operator.name == "assign" else f"{self.operator.name}_"
-
-    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Any:
-        return call_into(self.operator, target, args if self.apart else (target, *args), kwargs)
 
 
 def run_call(call: Call) -> Any:
@@ -672,8 +646,7 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
     The target may be an operand. Other operands that share its memory are read before it changes.
     """
     if context.operator_modes:
-        written = args if args and args[0] is target else (target, *args)
-        return _ask_mode(InPlace(operator, len(written) - len(args)), written, kwargs)
+        return operator_modes.ask_into(call_into, operator, target, args, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:

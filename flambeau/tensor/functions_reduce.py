@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from flambeau import ops
 from flambeau.core.dtypes import dtype
 from flambeau.tensor.arguments import TENSORS, need_tensor, numpy_names, write_out
-from flambeau.tensor.base import TensorBase
 
 Dims = int | Sequence[int] | None
 

@@ -92,8 +92,9 @@ def handle(func: Callable[..., Any], overriding: Sequence[Any], args: Sequence[A
         result = argument.__torch_function__(func, types, tuple(args), dict(kwargs))
         if result is not NotImplemented:
             return result
+    name = name_of(func) or getattr(func, "__qualname__", func)
     mode = f" nor in the active mode {modes[-1]!r}" if modes else ""
-    raise TypeError(f"no implementation found for '{name_of(func) or getattr(func, '__qualname__', func)}' on types that implement __torch_function__: {list(types)}{mode}")
+    raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {list(types)}{mode}")
 
 
 # -- what can be overridden -----------------------------------------------------------------------------
@@ -264,9 +265,7 @@ def _put_stub(function: FunctionType, told: Any, *, of_operator: bool = False, b
     function.__code__ = _stub.__code__.replace(co_freevars=function.__code__.co_freevars)
 
 
-def _looker(
-    written: FunctionType, told: Any, of_operator: bool, by_arguments: bool
-) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+def _looker(written: FunctionType, told: Any, of_operator: bool, by_arguments: bool) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     def look(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not _armed and not kwargs:
             for value in args:

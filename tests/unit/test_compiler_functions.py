@@ -8,7 +8,6 @@ import pytest
 import flambeau as torch
 from flambeau import compiler
 
-
 X, Y = torch.ones(3), torch.ones(2, 2)
 
 
@@ -89,7 +88,12 @@ def test_marks_change_no_function():
     def f(x):
         return x + 1
 
-    for mark in (compiler.allow_in_graph, compiler.assume_constant_result, compiler.nested_compile_region, compiler.nested_compile_region()):
+    for mark in (
+        compiler.allow_in_graph,
+        compiler.assume_constant_result,
+        compiler.nested_compile_region,
+        compiler.nested_compile_region(),
+    ):
         assert mark(f) is f
     assert compiler.allow_in_graph([f]) == [f] and compiler.substitute_in_graph(len)(f) is f
     compiler.cudagraph_mark_step_begin()

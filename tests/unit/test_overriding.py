@@ -123,15 +123,17 @@ def test_a_subclass_of_a_view_stays_a_view():
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("x + 1", "add"), ("1 + x", "add"), ("x - 1", "sub"), ("1 - x", "__rsub__"), ("2 * x", "mul"), ("x / 2", "div"), ("2 / x", "__rdiv__"),
-        ("x // 2", "__floordiv__"), ("2 // x", "__rfloordiv__"), ("x % 2", "remainder"), ("2 % x", "__rmod__"), ("x ** 2", "pow"),
-        ("2 ** x", "__rpow__"), ("x @ x", "matmul"), ("x == 1", "__eq__"), ("x != 1", "ne"), ("x < 1", "lt"), ("x >= 1", "ge"), ("-x", "neg"),
-        ("+x", "positive"), ("abs(x)", "abs"), ("x[0]", "__getitem__"), ("len(x)", "__len__"), ("x.shape", "__get__"), ("x.size()", "size"),
-        ("x.sum()", "sum"), ("torch.mean(x, dim=0)", "mean"), ("repr(x)", "__repr__"), ("torch.stack([x])", "stack"), ("x.tolist()", "tolist"),
-        ("functional.linear(x, torch.ones(3, 2))", "linear"), ("functional.relu(x)", "relu"), ("torch.zeros_like(x)", "zeros_like"),
-        ("torch.where(x > 0, x, x)", "gt where"), ("x.requires_grad_()", "requires_grad_"), ("torch.numel(x)", "numel"), ("hash(x)", ""),
-        ("torch.is_tensor(x)", ""), ("functional.cross_entropy(x, torch.tensor([0, 1]))", "cross_entropy"), ("x.add_(1)", "add_"),
-        ("torch.tensor(1.0)", ""), ("x.new_zeros(2)", "new_zeros"), ("torch.max(x)", "max"), ("functional.dropout(x, 0.0)", "dropout"),
+        ("x + 1", "add"), ("1 + x", "add"), ("x - 1", "sub"), ("1 - x", "__rsub__"), ("2 * x", "mul"), ("x / 2", "div"),
+        ("2 / x", "__rdiv__"), ("x // 2", "__floordiv__"), ("2 // x", "__rfloordiv__"), ("x % 2", "remainder"),
+        ("2 % x", "__rmod__"), ("x ** 2", "pow"), ("2 ** x", "__rpow__"), ("x @ x", "matmul"), ("x == 1", "__eq__"),
+        ("x != 1", "ne"), ("x < 1", "lt"), ("x >= 1", "ge"), ("-x", "neg"), ("+x", "positive"), ("abs(x)", "abs"),
+        ("x[0]", "__getitem__"), ("len(x)", "__len__"), ("x.shape", "__get__"), ("x.size()", "size"), ("x.sum()", "sum"),
+        ("torch.mean(x, dim=0)", "mean"), ("repr(x)", "__repr__"), ("torch.stack([x])", "stack"), ("x.tolist()", "tolist"),
+        ("functional.linear(x, torch.ones(3, 2))", "linear"), ("functional.relu(x)", "relu"),
+        ("torch.zeros_like(x)", "zeros_like"), ("torch.where(x > 0, x, x)", "gt where"), ("x.requires_grad_()", "requires_grad_"),
+        ("torch.numel(x)", "numel"), ("hash(x)", ""), ("torch.is_tensor(x)", ""),
+        ("functional.cross_entropy(x, torch.tensor([0, 1]))", "cross_entropy"), ("x.add_(1)", "add_"), ("torch.tensor(1.0)", ""),
+        ("x.new_zeros(2)", "new_zeros"), ("torch.max(x)", "max"), ("functional.dropout(x, 0.0)", "dropout"),
     ],
 )  # fmt: skip
 def test_what_the_class_is_asked(text, names):
@@ -243,8 +245,9 @@ assert not overriding._armed
 o, t = Other(), torch.ones(2)
 calls = [
     (torch.where, o, t, t), (torch.div, o, 2), (torch.pow, 2, o), (torch.cat, [t, o]), (torch.stack, (o,)), (torch.split, o, 1),
-    (torch.split, o, [1, 2]), (torch.reshape, o, (1, 2)), (torch.permute, o, (0, 1)), (torch.flip, o, (0,)), (torch.max, o), (torch.max, t, o),
-    (torch.max, o, 0), (torch.min, o), (torch.std, o), (torch.var, o, 0), (F.softmax, o, -1), (F.log_softmax, o, 1), (torch.vstack, (t, o)),
+    (torch.split, o, [1, 2]), (torch.reshape, o, (1, 2)), (torch.permute, o, (0, 1)), (torch.flip, o, (0,)), (torch.max, o),
+    (torch.max, t, o), (torch.max, o, 0), (torch.min, o), (torch.std, o), (torch.var, o, 0), (F.softmax, o, -1), (F.log_softmax, o, 1),
+    (torch.vstack, (t, o)),
     (F.layer_norm, o, (2,)), (torch.sum, o), (F.linear, t, o), (F.dropout, o, 0.5, False), (torch.einsum, "i,i", o, t),
 ]
 for space in overriding.published()[:-1]:
@@ -318,7 +321,7 @@ def test_modes_see_operators_methods_attributes_and_makers():
     with Mode() as mode:
         x + x
         x @ x
-        -x
+        -x  # noqa: B018
         x[0]
         x.shape  # noqa: B018
         x.mul_(2)
