@@ -261,8 +261,7 @@ def _put_stub(function: FunctionType, told: Any, *, of_operator: bool = False, b
     function.__wrapped__ = written  # type: ignore[attr-defined] - for inspect.signature
     look = _looker(written, told, of_operator, by_arguments)
     function.__defaults__, function.__kwdefaults__ = None, {"_overriding": look}
-    # Free variables that the stub does not use, as many as the function's closure has.
-    function.__code__ = _stub.__code__.replace(co_freevars=function.__code__.co_freevars)
+    function.__code__ = _STUBS[len(function.__closure__ or ())]
 
 
 def _looker(written: FunctionType, told: Any, of_operator: bool, by_arguments: bool) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
@@ -292,8 +291,32 @@ def _looker(written: FunctionType, told: Any, of_operator: bool, by_arguments: b
     return look
 
 
-def _stub(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
-    return _overriding(args, kwargs)
+def _stubs() -> dict[int, CodeType]:
+    """The code of stubs, by how many variables of a closure they take over, since a function's closure cannot change."""
+    a = b = c = None
+
+    def none(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
+        return _overriding(args, kwargs)
+
+    def one(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
+        if False:
+            a  # noqa: B018
+        return _overriding(args, kwargs)
+
+    def two(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
+        if False:
+            a, b  # noqa: B018
+        return _overriding(args, kwargs)
+
+    def three(*args: Any, _overriding: Any, **kwargs: Any) -> Any:
+        if False:
+            a, b, c  # noqa: B018
+        return _overriding(args, kwargs)
+
+    return {len(f.__code__.co_freevars): f.__code__ for f in (none, one, two, three)}
+
+
+_STUBS = _stubs()
 
 
 # -- the first meeting ----------------------------------------------------------------------------------
