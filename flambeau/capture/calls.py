@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import Operators
+from flambeau.capture.operators import Operators, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
@@ -53,6 +53,8 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Those after which other code shares memory with a tensor.
+EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
 WORLD = frozenset((
     "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "set_num_threads", "set_default_dtype",
@@ -281,11 +283,15 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if name in EXPORTS:
+            self.session.exported = True
         if tensor_method and name in VALUES:
             return self.host(function, args, kwargs, forget=False)
         if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if kwargs.get("generator") is not None:
+            return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
@@ -369,12 +375,22 @@ class Calls(Operators):
         return function(*[self.fixed(a) for a in args], **kwargs)
 
     def _callback(self, value: Any) -> Any:
-        return Entered(self, value) if type(value) in (types.FunctionType, types.MethodType) else value
+        return Entered(self, value) if self._calls_back(value) else value
+
+    def _calls_back(self, value: Any) -> bool:
+        """Whether native code that calls this would do something that is to be seen."""
+        if type(value) in (types.FunctionType, types.MethodType):
+            return True
+        owner = getattr(value, "__self__", None)
+        return type(value) is types.BuiltinFunctionType and isinstance(owner, (list, dict, set)) and self.outside(owner)
 
     def _pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that only reads its arguments: a step where these may be others at the next call, else done now."""
         values = (*args, *kwargs.values())
-        if any(type(v) in (types.FunctionType, types.MethodType) for v in values):
+        for value in values:
+            if is_module(value):
+                self.note_module(value)
+        if any(self._calls_back(v) for v in values):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
@@ -407,7 +423,7 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
-        if flush or trace.deferred:
+        if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
         plain = [self._plain(a) for a in args]
         options = {k: self._plain(v) for k, v in kwargs.items()}
@@ -477,7 +493,7 @@ class Calls(Operators):
         return True
 
     def _iter(self, value: Any, *sentinel: Any) -> Any:
-        return iter(self._callback(value), *sentinel) if sentinel else self.iterator(value)
+        return self.machine.call_function(until, (value, *sentinel), {}) if sentinel else self.iterator(value)
 
     def _next(self, iterator: Any, *default: Any) -> Any:
         try:

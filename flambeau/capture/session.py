@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.capture.calls import Calls
+from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.machine import Interruption, Machine
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
@@ -71,7 +72,8 @@ class Session:
         self.function = function
         self.trace = Trace(tree, found)
         self.trace.line = self.line
-        self.noted: dict[int, Any] = {}
+        self.noted: set[int] = set()
+        self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
         self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
         self.namer = Namer(self.trace, self.writer)
@@ -90,7 +92,7 @@ class Session:
         recorder = Recorder()
         recorder.on_value = self.needs_value
         recorder.on_look = self.look
-        recorder.on_number = self.number
+        recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_risk, recorder.on_flush = self.in_try, self.flush
         return recorder
 
@@ -102,6 +104,15 @@ class Session:
             if not name.startswith(source_lines.PACKAGE):
                 return f"{name.rpartition('/')[2]}:{frame.line}"
         return source_lines.UNKNOWN
+
+    def note_module(self, module: Any) -> None:
+        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
+        if id(module) in self.noted or not self.trace.recording:
+            return
+        self.noted.update(map(id, module.modules()))
+        guard = ModuleGuard([module])
+        while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
+            pass
 
     def number(self, value: Any) -> NamedRead:
         """A number that a recorded operator takes: it is read where the program is now."""
@@ -211,6 +222,7 @@ class Session:
         self.flush()
         self.sync_modes()
         if trace.recording:
+            self.namer.inline = True
             try:
                 text = self.namer.name(value) if kind == "return" else ""
             except Uncapturable as reason:
