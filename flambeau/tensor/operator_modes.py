@@ -14,6 +14,8 @@ from flambeau.tensor.base import TensorBase
 def ask(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Have the innermost mode, which is off meanwhile, do a call."""
     modes = context.operator_modes
+    if context.capture is not None:
+        context.capture.flush("a __torch_dispatch__ of the program is called")
     context.operator_modes = modes[:-1]
     try:
         types = tuple({type(a): None for a in args if isinstance(a, TensorBase)})

@@ -80,6 +80,8 @@ def handle(func: Callable[..., Any], overriding: Sequence[Any], args: Sequence[A
     """Ask the innermost mode, then the arguments; TypeError where all give NotImplemented."""
     types = tuple(type(a) for a in overriding)
     modes = context.function_modes
+    if context.capture is not None and (modes or not all(_is_ours(k) for k in types)):
+        context.capture.flush("a __torch_function__ of the program is called")
     if modes:
         context.function_modes = modes[:-1]
         try:
@@ -95,6 +97,12 @@ def handle(func: Callable[..., Any], overriding: Sequence[Any], args: Sequence[A
     name = name_of(func) or getattr(func, "__qualname__", func)
     mode = f" nor in the active mode {modes[-1]!r}" if modes else ""
     raise TypeError(f"no implementation found for '{name}' on types that implement __torch_function__: {list(types)}{mode}")
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether a class has the ``__torch_function__`` of Tensor."""
+    found: Any = getattr(kind, "__torch_function__", None)
+    return getattr(found, "__func__", None) is _tensor_class.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 # -- what can be overridden -----------------------------------------------------------------------------
