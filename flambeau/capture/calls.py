@@ -312,7 +312,9 @@ class Calls(Operators):
         roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
         waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
         entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
-        seen: set[int] = set()
+        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
+        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
+        seen = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
         while entries:
             entry = entries.pop()
             if id(entry) in seen or isinstance(entry, TensorBase):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import Segment, close_segment, needs_history
+from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
 from flambeau.capture.trace import Diverged, Trace
 from flambeau.capture.tree import Check
 from flambeau.core.context import context
@@ -199,6 +199,7 @@ class _Closing:
 
     def run(self) -> None:
         if not self.recorder.computes():
+            settle_views(self.recorder)
             self._gradient_steps()
             return
         names = [self._input(t) for t, _ in self.recorder.inputs]
@@ -310,6 +311,7 @@ class _Closing:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
                     state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+        settle_views(self.recorder)
 
     def _gradient_steps(self) -> None:
         trace = self.trace
