@@ -14,6 +14,7 @@ from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
+from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.core import events
 from flambeau.core.context import context
@@ -96,6 +97,7 @@ class CompiledFunction:
         return self._interpret(args, kwargs, found)
 
     def _replay(self, residual: Residual, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.tree.leaver.begin()
         try:
             return residual.replay(args, kwargs)
         except Exception as error:
@@ -144,7 +146,7 @@ class CompiledFunction:
             return
         counters["captures"] += 1
         self.residual = generate(tree)
-        self._quick = quick_call(tree)
+        self._quick = None if stress.leave else quick_call(tree)
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)
