@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
-from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]

@@ -8,15 +8,15 @@ from typing import Any
 
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
-from flambeau.capture.trace import Diverged, Trace
+from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
-from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
 
 __all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
