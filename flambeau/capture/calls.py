@@ -78,8 +78,8 @@ MUTATORS = {
 }
 RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard"))
 READERS = frozenset((
-    "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference", "isdisjoint",
-    "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
+    "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference",
+    "isdisjoint", "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
 ))  # fmt: skip
 
 
@@ -380,7 +380,7 @@ class Calls(Operators):
                 return None
             return object.__setattr__(target, key, self.kept(value))
         if name == "__getattribute__":
-            target, key = (function.__self__, args[0]) if len(args) == 1 else args
+            target, key = (function.__self__, args[0]) if len(args) == 1 else (args[0], args[1])
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
                 return self._read_attribute(target, key)

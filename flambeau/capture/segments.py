@@ -223,7 +223,7 @@ class _Closing:
             if span is tensor:
                 trace, constant = self.trace, self.trace.tree.constant
                 text = f"{constant(alias)}({self.writer.name(first)}, {span.address - first.address}, {constant(span.meta)})"
-                return trace.step(text, lambda: span)[0]
+                return trace.step(text, lambda span=span: span)[0]
         return self.writer.name(tensor)
 
     def _segment(self, names: list[str], numbers: list[str]) -> tuple[list[Any] | None, Runner | None]:
