@@ -1,4 +1,4 @@
-"""Writes random programs and compares them plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show]``.
+"""Writes random programs and compares them plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show] [--apart]``.
 
 A seed gives one program as source text: arithmetic, views and in-place changes, loops, branches on numbers and on tensor values,
 closures, containers, exceptions, printing. Every operator in it is exact, so results must agree in every bit.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import linecache
+import os
 import random
+import signal
 import sys
 from typing import Any
 
@@ -238,18 +240,38 @@ def run(seed: int) -> str | None:
     return compare(Program(name, space["make"], 0.0, True, False, ("function",)))[0]
 
 
+def told(seed: int) -> str | None:
+    """As `run`, with errors in words."""
+    try:
+        return run(seed)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def apart(seed: int) -> str | None:
+    """As `told`, in a process of its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, (told(seed) or "").encode()[:4000])
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        found = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    return f"crashed by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else found or None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.capture.fuzz", description=__doc__)
     parser.add_argument("first", nargs="?", type=int, default=0)
     parser.add_argument("count", nargs="?", type=int, default=500)
     parser.add_argument("--show", action="store_true", help="print the programs that differ")
+    parser.add_argument("--apart", action="store_true", help="run each program in a process of its own, which may crash")
     options = parser.parse_args()
     bad = 0
     for seed in range(options.first, options.first + options.count):
-        try:
-            found = run(seed)
-        except Exception as error:
-            found = f"{type(error).__name__}: {error}"
+        found = apart(seed) if options.apart else told(seed)
         if found:
             bad += 1
             print(f"seed {seed}: {found[:300]}", flush=True)
