@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
-from flambeau.capture.residual import Exit
+from flambeau.capture.residual import Exit, outcome_of
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
 from flambeau.tensor.base import TensorBase
@@ -38,6 +38,7 @@ class Trace:
         self.variables: dict[str, Any] = {} if found is None else found.variables
         self.stop = None if found is None else found.at
         self.error = None if found is None else found.error
+        self.forced = found is not None and found.forced
         self.ghost = found is not None
         self.recording = True
         self.path = {} if found is None else _path(found.at)
@@ -200,7 +201,12 @@ class Trace:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])
                 return outcome
+            forced = outcome_of(self.tree, check, self.variables) if self.forced else None
             self.go_live()
+            if forced is not None:
+                check.outcomes[forced] = Block((check, forced))
+                self.enter(check.outcomes[forced])
+                return forced
             key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
             if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
                 key = OTHERWISE
