@@ -1,4 +1,4 @@
-"""Run in a process of its own: the programs of tests/capture/corpus, uncompiled, on PyTorch under flambeau's names. Pickles what they do."""
+"""Runs the programs of tests/capture/corpus, uncompiled, on PyTorch under flambeau's names; pickles what they do into the file named."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ def take_names() -> None:
     loops.while_loop, loops.foreach_map = while_loop, FOREACH_MAP  # PyTorch's own foreach_map runs compiled only
     library.capture = types.ModuleType("flambeau.capture")
     sys.modules |= {"flambeau": torch, "flambeau.nn": torch.nn, "flambeau._higher_order_ops": loops, "flambeau.capture": library.capture}
-    library.compile = lambda function, **_: function  # which PyTorch uses in cond itself
+    library.compile = lambda function, **_: function  # PyTorch uses it in cond
 
 
 def main() -> None:
     take_names()
-    from tests.capture.corpus.harness import PROGRAMS, Side
-
     import tests.capture.corpus  # noqa: F401 - declares the programs
+    from tests.capture.corpus.harness import PROGRAMS, Side
 
     found = {name: Side(program, "function", lambda f: f).run() for name, program in PROGRAMS.items()}
     with open(sys.argv[1], "wb") as file:
