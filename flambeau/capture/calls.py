@@ -53,6 +53,10 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Methods that change what a tensor object is, not its values.
+MARKS = frozenset((
+    "register_hook", "retain_grad", "requires_grad_", "detach_", "register_post_accumulate_grad_hook", "set_", "resize_", "share_memory_",
+))  # fmt: skip
 # Those after which other code shares memory with a tensor.
 EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
@@ -283,6 +287,8 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1])):
+            return self.host(function, args, kwargs, forget=False)
         if name in EXPORTS:
             self.session.exported = True
         if tensor_method and name in VALUES:

@@ -522,9 +522,9 @@ class Recorder:
 
     def _see_gradient(self, leaf: Any, read: bool) -> None:
         if id(leaf) not in self.gradients_seen:
-            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
             if self.on_gradient is not None and leaf.memory.pending is None:
                 self.on_gradient(leaf, read)
+            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
 
     def forget_inner_gradients(self) -> None:
         """Drop what was seen of leaves made during the capture."""
