@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -347,10 +348,12 @@ def run_call(call: Call) -> Any:
     operator = call.operator
     plan = plan_call(call, wanted_of(call.tensors))
     if operator.kind == "view" and plan.run.views is None:
+        sizes = call.template[1] if isinstance(call.template[1], tuple) else ()
+        source, asked = call.tensors[0].meta, [call.sizes[s.index] if isinstance(s, SizeSlot) else s for s in sizes]
+        asked = [source.numel // -math.prod(asked) if size == -1 else size for size in asked]
         raise RuntimeError(
-            f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size "
-            f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)} (at least one dimension spans "
-            "across two contiguous subspaces). Use .reshape(...) instead."
+            f"{operator.name}: size {asked} is not compatible with input tensor's size {list(source.shape)} and stride "
+            f"{list(source.strides)}. Use .reshape(...) instead."
         )
     if operator.kind == "reshape" and plan.run.views is None:
         return run_call(Call(operator, call.template, [call.tensors[0].clone_contiguous(), *call.tensors[1:]], call.numbers, call.sizes))
