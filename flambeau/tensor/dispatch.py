@@ -288,10 +288,15 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         raise RuntimeError(
             f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(folding.shape)}"
         )
-    return make_plan(
+    plan = make_plan(
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
+    if operator.kind == "reshape" and plan.run.views is None:
+        # A row-major copy in the old shape, which is one in the new shape too.
+        copy = plan_call(Call(ALL["clone"], tensor_slots(0, 1), call.tensors[:1], [], []), ()).run
+        plan.run = RunPlan(plan.run.function, copy.bound, plan.run.outputs, None, copy.into)
+    return plan
 
 
 def _mutated(call: Call) -> tuple[int, ...]:
@@ -324,8 +329,6 @@ def run_call(call: Call) -> Any:
             f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)} (at least one dimension spans "
             "across two contiguous subspaces). Use .reshape(...) instead."
         )
-    if operator.kind == "reshape" and plan.run.views is None:
-        return run_call(Call(operator, call.template, [call.tensors[0].clone_contiguous(), *call.tensors[1:]], call.numbers, call.sizes))
     if operator.mutates:
         _forbid_overwriting(operator, plan, call)
     results = execute(plan, call.tensors, call.numbers)
@@ -463,6 +466,7 @@ class OperatorEntry(Entry):
         found = _apply(self, cotangents)
         if found is not None:
             return found
+        counters["eager_backwards"] += 1
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)

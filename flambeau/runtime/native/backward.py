@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flambeau.runtime.native.c_api import PyList_GetItem, PyList_Size
-from flambeau.runtime.native.calls import thread_is_known
+from flambeau.runtime.native.calls import count_refusal, thread_is_known
 from flambeau.runtime.native.keys import GRADIENTS_OFF, INFERENCE, is_tensor
 from flambeau.runtime.native.language import Word, Words, native, stack
-from flambeau.runtime.native.launch import UNUSUAL, perform
+from flambeau.runtime.native.launch import ARGUMENTS, MISSED, MODES, NEW, UNUSUAL, perform, refuse
 from flambeau.runtime.native.layouts import Backward, Entry, Object, Saved, Tensor, shared
 from flambeau.runtime.native.memory import none
 from flambeau.runtime.native.tensors import is_whole
@@ -67,26 +67,33 @@ def take_numbers(entry: Entry, backward: Backward, numbers: Words) -> Word:
 
 
 @native
-def entry_apply(self: Word, given: Words, count: Word) -> Word:
-    """``apply_entry(entry, cotangents)``: the gradients as a list, or None with nothing done."""
-    if count != 2 or not thread_is_known():
-        return none()
-    if (shared.mode & ~INFERENCE) != GRADIENTS_OFF or Object.at(given[0]).type != shared.entry_type:
-        return none()
-    entry: Entry = given[0]
+def gradients_of(entry: Entry, cotangents: Object) -> Word:
+    """The gradients of an entry for a list of cotangents, as a list; 0 with an error set, or UNUSUAL with nothing done."""
+    if not thread_is_known() or (shared.mode & ~INFERENCE) != GRADIENTS_OFF:
+        return refuse(MODES)
     recording = entry.recording
-    if not recording:
-        return none()
+    if not recording or not recording.backward:
+        return refuse(NEW)
     backward = recording.backward
-    if not backward:
-        return none()
     tensors = stack(backward.saved_count + backward.cotangent_count)
     numbers = stack(backward.number_count)
-    if not take_saved(entry, backward, tensors) or not take_cotangents(Object.at(given[1]), backward, tensors):
-        return none()
+    if not take_saved(entry, backward, tensors) or not take_cotangents(cotangents, backward, tensors):
+        return refuse(ARGUMENTS)
     if not take_numbers(entry, backward, numbers):
-        return none()
+        return refuse(ARGUMENTS)
     result = perform(backward.plan, tensors, backward.number_count, numbers)
+    if result > MISSED:
+        shared.backwards += 1
+    return result
+
+
+@native
+def entry_apply(self: Word, given: Words, count: Word) -> Word:
+    """``apply_entry(entry, cotangents)``: the gradients as a list, or None with nothing done."""
+    if count != 2 or Object.at(given[0]).type != shared.entry_type:
+        return none()
+    result = gradients_of(Entry.at(given[0]), Object.at(given[1]))
     if result == UNUSUAL:
+        count_refusal(shared.reason)
         return none()
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
 __all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan",
-           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
+           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk", "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -102,6 +102,7 @@ class Signature(Struct):
     names: Words
     roles: Words
     defaults: Words
+    lists: Word  # how many parameters are lists of tensors
 
 
 class Arguments(Struct):
@@ -115,6 +116,10 @@ class Arguments(Struct):
     number_count: Word
     numbers: Words
     marked: Word  # whether any tensor takes part in autograd
+    most_words: Word
+    most_tensors: Word
+    places: Words  # of many tensors: a hash table of their positions counted from 1
+    mask: Word
 
 
 class Output(Struct):
@@ -213,10 +218,34 @@ class Plan(Struct):
     arena_bytes: Word
     temporaries: Array[Patch]
     temporary_count: Word
-    structure: Word
-    container: Word
-    returned: Word
+    structure: Words
     recording: Recording
+
+
+class Stop(Struct):
+    """An entry or leaf on a walk of the tape. ``gradients`` is a list of what came to an entry, or what came to a leaf."""
+
+    target: Word
+    is_leaf: Word
+    waiting: Word  # edges that still lead here
+    gradients: Word
+    summed: Word  # bits of the outputs whose gradient is a sum that nobody else has seen yet
+
+
+class Walk(Struct):
+    """A walk of the tape: its stops, a hash table of their numbers counted from 1, the numbers of those that are ready."""
+
+    stops: Array[Stop]
+    count: Word
+    capacity: Word
+    places: Words
+    ready: Words
+    ready_count: Word
+    retain: Word
+    retains: Word
+    run: Word
+    accumulate: Word
+    add: Word
 
 
 class Argument(Struct):
@@ -296,6 +325,8 @@ class Shared(Struct):
     meta_type: Word
     new_slowly: Word
     entry_type: Word
+    hooks_name: Word
+    contiguous_name: Word
     saved_type: Word
     sequence: Word
     # -- modes of thread `mode_thread`
@@ -305,6 +336,9 @@ class Shared(Struct):
     # -- calls
     enabled: Word
     calls: Word
+    backwards: Word
+    reason: Word  # why the last call was left to Python
+    refusals: Words
     accepted: Words
     accepted_count: Word
     constants: Words
