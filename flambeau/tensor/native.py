@@ -253,6 +253,7 @@ def _take_over(native: Library, tensor_class: type[Any], signatures: _Signatures
     negative = tensor_class.__neg__
     native.hold_block("negate", Block([signatures.learn(ALL["neg"]).address, id(negative), 0], negative))
     tensor_class.__neg__ = native.tensor_fields.__neg__
+    tensor_class.__hash__ = native.tensor_fields.__hash__  # type: ignore[method-assign]
 
 
 _bridge: _Bridge | None = None

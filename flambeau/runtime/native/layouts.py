@@ -368,6 +368,14 @@ class Shared(Struct):
     divide: Binary
     matrix_multiply: Binary
     negate: Binary
+    # -- Modules; lists of words end with a 0
+    call_module: Word
+    global_hooks: Words
+    hook_names: Words
+    compiled_name: Word
+    forward_name: Word
+    registry_names: Words
+    no_such_part: Word
 
 
 shared: Shared = Global("flambeau_shared", Shared)  # type: ignore[assignment]
