@@ -292,8 +292,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
-    if operator.kind == "reshape" and plan.run.views is None:
-        # A row-major copy in the old shape, which is one in the new shape too.
+    if operator.kind == "reshape" and plan.run.views is None:  # a row-major copy in the old shape is one in the new shape too
         copy = plan_call(Call(ALL["clone"], tensor_slots(0, 1), call.tensors[:1], [], []), ()).run
         plan.run = RunPlan(plan.run.function, copy.bound, plan.run.outputs, None, copy.into)
     return plan
@@ -475,27 +474,25 @@ class OperatorEntry(Entry):
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
+        places: Sequence[int] = range(len(derivative.saved))
         if again or any(c is None for c in present):
-            narrowed = self._narrowed(cotangents, saved, derivative.split.constants if again else None)
+            narrowed = self._narrowed(cotangents, derivative.split.constants if again else None)
             if narrowed is None:
                 zero = new_zeros
-                present = [
-                    zero(m) if c is None else c for c, m, h in zip(cotangents, self.metas, derivative.split.present, strict=True) if h
-                ]
+                given = zip(cotangents, self.metas, derivative.split.present, strict=True)
+                present = [zero(m) if c is None else c for c, m, here in given if here]
             else:
-                derivative, saved = narrowed
+                derivative, places = narrowed
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
-        gradients = backward_call(plan, derivative, saved[: len(derivative.saved)], present, numbers)
+        gradients = backward_call(plan, derivative, [saved[i] for i in places], present, numbers, places)
         if plan.structure is None or None not in gradients or overwrites(plan):
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
         return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
 
-    def _narrowed(
-        self, cotangents: list[Any], saved: list[Any], extra: frozenset[Node] | None = None
-    ) -> tuple[Derivative, list[Any]] | None:
-        """The derivative for just the cotangents that came back, if what was saved is enough for it.
+    def _narrowed(self, cotangents: list[Any], extra: frozenset[Node] | None = None) -> tuple[Derivative, list[int]] | None:
+        """The derivative for just the cotangents that came back, and which saved values it takes, if those are enough for it.
 
         With ``extra`` it starts from nothing else but inputs and outputs, whose own history a second derivative can follow.
         """
@@ -505,8 +502,8 @@ class OperatorEntry(Entry):
         if narrow is None or (narrow.given != full.given and extra is None):
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}
-        places = dict(zip(full.kept, saved, strict=False))
-        chosen: list[Any] = []
+        places = {origin: place for place, origin in enumerate(full.kept)}
+        chosen: list[int] = []
         for kind, i in narrow.saved:
             origin = (kind, extras.get(narrow.split.extra[i], -1)) if kind == "extra" else (kind, i)
             if origin not in places and extra is not None:
@@ -568,18 +565,19 @@ def _no_native_form(*_: Any) -> None:
 
 
 _apply: Callable[[Entry, list[Any]], list[Any] | None] = _no_native_form
-_remember: Callable[[CallPlan, Derivative, CallPlan], None] = _no_native_form
+_Remember = Callable[[CallPlan, Derivative, CallPlan, Sequence[int]], None]
+_remember: _Remember = _no_native_form
 
 
-def set_backward(
-    apply: Callable[[Entry, list[Any]], list[Any] | None], remember: Callable[[CallPlan, Derivative, CallPlan], None]
-) -> None:
+def set_backward(apply: Callable[[Entry, list[Any]], list[Any] | None], remember: _Remember) -> None:
     """Called once by native dispatch: what goes backward through an entry (None: Python has to), and learns how."""
     global _apply, _remember
     _apply, _remember = apply, remember
 
 
-def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any]) -> list[Any]:
+def backward_call(
+    plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any], places: Sequence[int]
+) -> list[Any]:
     """Run a backward function (recorded like any call when grad mode is on); None where an input has no gradient."""
     outputs = [None if isinstance(r, TensorMeta) else r[0] for r in plan.results]
     foldings = [None if kind == "extra" else plan.foldings[i] if kind == "input" else outputs[i] for kind, i in derivative.saved]
@@ -595,7 +593,7 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
             derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, views="maybe"
         )
         if not any(wanted) and all(t is s for t, s in zip(tensors, [*saved, *cotangents], strict=True)):
-            _remember(plan, derivative, found)
+            _remember(plan, derivative, found, places)
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
         for result, view in zip(produced, found.run.views, strict=True):

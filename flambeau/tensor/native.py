@@ -114,8 +114,7 @@ def _allowed(call: Call, plan: CallPlan) -> bool:
     if run.views is None and run.bound is None:
         return False
     # Without gradients anything may be overwritten; calls of the same key with gradients have no operand that takes part in autograd.
-    written = context.grad_enabled and any(t is not None for t in run.into)
-    return not (written and any(t._requires_grad for t in call.tensors))
+    return not (context.grad_enabled and any(t is not None and call.tensors[t]._requires_grad for t in run.into))
 
 
 class _Bridge:

@@ -150,24 +150,31 @@ def recording_of(plan: CallPlan) -> Block:
     return plan.recording
 
 
-def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan) -> None:
-    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents have its metadata."""
-    if plan.recording is None or derivative is not plan.derivative or not all(derivative.given) or not performable(found):
+def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan, places: Sequence[int]) -> None:
+    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents have its metadata.
+
+    ``derivative`` is the one of ``plan``, or one for fewer cotangents. ``places`` tells where in an entry are the saved values it takes.
+    """
+    if plan.recording is None or not all(derivative.given) or not performable(found) or len(plan.recording.kept) > _MOST_BACKWARDS:
         return
-    if len(plan.recording.kept) > _MOST_BACKWARDS:
-        return
+    assert isinstance(plan.derivative, Derivative)
     aliases = [NO_STEPS] * len(found.run.outputs)
     native = NativePlan(found.run.function.name, found, list(range(found.count)), {}, aliases)
-    cotangents = Block([place for place, here in enumerate(derivative.split.present) if here])
-    numbers = Block(list(derivative.saved_numbers))
-    metas = Block(list(map(id, found.metas)))
+    present = list(enumerate(zip(plan.derivative.split.present, derivative.split.present, strict=True)))
+    cotangents = Block([place for place, (_, here) in present if here])
+    missing = Block([place for place, (usually, here) in present if usually and not here])
+    saved, numbers, metas = Block(places), Block(list(derivative.saved_numbers)), Block(list(map(id, found.metas)))
+    place = layouts.Recording.offset("backward") // 8
     backward = Block(pack(layouts.Backward, {
-        "plan": native.block.address, "saved_count": len(derivative.saved), "cotangent_count": sum(derivative.split.present),
-        "cotangents": cotangents.address, "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
-    }), native, cotangents, numbers, metas)  # fmt: skip
+        "plan": native.block.address, "saved_count": len(places), "saved": saved.address,
+        "cotangent_count": len(cotangents.words), "cotangents": cotangents.address,
+        "missing_count": len(missing.words), "missing": missing.address,
+        "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
+        "next": plan.recording.words[place],
+    }), native, saved, cotangents, missing, numbers, metas)  # fmt: skip
     # Never let go: native code may be in the middle of an earlier one.
     plan.recording.kept = (*plan.recording.kept, backward)
-    plan.recording.words[layouts.Recording.offset("backward") // 8] = backward.address
+    plan.recording.words[place] = backward.address
 
 
 def _description(structure: Any) -> list[int]:

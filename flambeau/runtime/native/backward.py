@@ -24,10 +24,13 @@ def take_tensor(found: Object, meta: Word) -> Word:
 def take_saved(entry: Entry, backward: Backward, tensors: Words) -> Word:
     """Put the saved tensors at ``tensors``, borrowed; 0 when they have been let go, changed, or differ."""
     list = Object.at(entry.saved)
-    if not list or list.type != shared.list_type or PyList_Size(list) < backward.saved_count:
+    if not list or list.type != shared.list_type:
         return 0
     for i in range(backward.saved_count):
-        saved: Saved = PyList_GetItem(list, i)
+        place = backward.saved[i]
+        if place >= PyList_Size(list):
+            return 0
+        saved: Saved = PyList_GetItem(list, place)
         if saved.type != shared.saved_type or not take_tensor(Object.at(saved.tensor), backward.metas[i]):
             return 0
         if saved.tensor.memory.version != saved.version:
@@ -50,6 +53,10 @@ def take_cotangents(given: Object, backward: Backward, tensors: Words) -> Word:
         if not take_tensor(Object.at(found), backward.metas[first + i]):
             return 0
         tensors[first + i] = found
+    for j in range(backward.missing_count):
+        absent = backward.missing[j]
+        if absent >= PyList_Size(given) or PyList_GetItem(given, absent) != shared.none:
+            return 0
     return 1
 
 
@@ -67,21 +74,30 @@ def take_numbers(entry: Entry, backward: Backward, numbers: Words) -> Word:
 
 
 @native
-def gradients_of(entry: Entry, cotangents: Object) -> Word:
-    """The gradients of an entry for a list of cotangents, as a list; 0 with an error set, or UNUSUAL with nothing done."""
-    if not thread_is_known() or (shared.mode & ~INFERENCE) != GRADIENTS_OFF:
-        return refuse(MODES)
-    recording = entry.recording
-    if not recording or not recording.backward:
-        return refuse(NEW)
-    backward = recording.backward
+def go_back(entry: Entry, backward: Backward, cotangents: Object) -> Word:
+    """The gradients by one backward function, as a list; 0 with an error set, or UNUSUAL with nothing done."""
     tensors = stack(backward.saved_count + backward.cotangent_count)
     numbers = stack(backward.number_count)
     if not take_saved(entry, backward, tensors) or not take_cotangents(cotangents, backward, tensors):
         return refuse(ARGUMENTS)
     if not take_numbers(entry, backward, numbers):
         return refuse(ARGUMENTS)
-    result = perform(backward.plan, tensors, backward.number_count, numbers)
+    return perform(backward.plan, tensors, backward.number_count, numbers)
+
+
+@native
+def gradients_of(entry: Entry, cotangents: Object) -> Word:
+    """The gradients of an entry for a list of cotangents, as `go_back`."""
+    if not thread_is_known() or (shared.mode & ~INFERENCE) != GRADIENTS_OFF:
+        return refuse(MODES)
+    result = refuse(NEW)
+    recording = entry.recording
+    backward = Backward.at(0)
+    if recording:
+        backward = recording.backward
+    while backward and result == UNUSUAL:
+        result = go_back(entry, backward, cotangents)
+        backward = backward.next
     if result > MISSED:
         shared.backwards += 1
     return result

@@ -13,8 +13,9 @@ __all__ = ["HeapType", "keep", "make_function", "make_method", "make_type"]
 
 _api = ctypes.pythonapi
 # By the names of the C headers; these numbers are part of the stable ABI.
-_SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_hash": 59, "tp_init": 60, "tp_traverse": 71, "tp_members": 72, "tp_getset": 73,
-          "nb_add": 7, "nb_matrix_multiply": 75, "nb_multiply": 29, "nb_negative": 30, "nb_subtract": 36, "nb_true_divide": 37}  # fmt: skip
+_SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_hash": 59, "tp_init": 60, "tp_traverse": 71, "tp_members": 72,
+          "tp_getset": 73, "nb_add": 7, "nb_matrix_multiply": 75, "nb_multiply": 29, "nb_negative": 30, "nb_subtract": 36,
+          "nb_true_divide": 37}  # fmt: skip
 _T_OBJECT, _T_BOOL, _T_OBJECT_EX, _T_LONGLONG, _T_PYSSIZET = 6, 14, 16, 17, 19
 _READONLY = 1
 _DEFAULT, _BASETYPE, _HAVE_GC = 1 << 18, 1 << 10, 1 << 14

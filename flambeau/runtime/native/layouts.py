@@ -5,7 +5,8 @@ from __future__ import annotations
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
 __all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan",
-           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk", "shared"]  # fmt: skip
+           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk",
+           "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -163,15 +164,21 @@ class Save(Struct):
 
 
 class Backward(Struct):
-    """A backward function for saved values and cotangents of exactly these metadata: which cotangents and numbers it takes."""
+    """A backward function for saved values and cotangents of exactly these metadata: the places of those and of the numbers that
+    it takes, and of the cotangents that must be missing.
+    """
 
     plan: Plan
     saved_count: Word
+    saved: Words
     cotangent_count: Word
     cotangents: Words
+    missing_count: Word
+    missing: Words
     number_count: Word
     numbers: Words
     metas: Words
+    next: Backward  # another one for the same entries
 
 
 class Recording(Struct):

@@ -97,7 +97,8 @@ class Library:
         numbers = {f"nb_{name}": self.symbols[f"number_{name}"] for name in
                    ("add", "subtract", "multiply", "true_divide", "matrix_multiply", "negative")}  # fmt: skip
         self.tensor_fields = heap_types.make_type(HeapType(
-            "flambeau.runtime.native.records.TensorFields", layouts.Tensor, self.slots("tensor", "traverse", "clear", "dealloc", "hash") | numbers,
+            "flambeau.runtime.native.records.TensorFields", layouts.Tensor,
+            self.slots("tensor", "traverse", "clear", "dealloc", "hash") | numbers,
             required=("memory", "meta"), optional=("entry", "view_of", "hooks", "_grad"), numbers=("address", "output", "seen_version"),
             flags=("_requires_grad", "retains"), instance_dict=True,
         ))  # fmt: skip

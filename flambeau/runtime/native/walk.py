@@ -360,7 +360,7 @@ def walk_tape(self: Word, given: Words, count: Word) -> Word:
         return shared.not_implemented
     walk: Walk = stack(WALK_WORDS)
     walk.count = 0
-    walk.stops = 0
+    walk.stops = 0  # type: ignore[assignment]
     walk.ready_count = 0
     walk.retain = given[1]
     walk.retains = PyObject_IsTrue(given[1])
