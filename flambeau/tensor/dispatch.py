@@ -115,7 +115,12 @@ def _value(call: Call, name: str, value: Any) -> Any:
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
+    return NumberSlot(len(call.numbers) - 1, number_kind(value))
+
+
+def number_kind(value: Any) -> type:
+    """bool, int or float, also of numbers that know where they come from."""
+    return bool if isinstance(value, bool) else float if isinstance(value, float) else int
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -273,7 +278,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         call.template,
         metas,
         [False] * len(metas),
-        [float if isinstance(n, float) else type(n) for n in call.numbers],
+        [number_kind(n) for n in call.numbers],
         call.sizes,
         folding,
         cast_to,
