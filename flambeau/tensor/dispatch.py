@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
-from flambeau.derivative.differentiate import gradients
 from flambeau.interp.eager import (
     Operand,
     Result,
@@ -29,16 +26,14 @@ from flambeau.interp.eager import (
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
-from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_dispatcher
-from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
-from flambeau.tensor.views import Step, View, put
+from flambeau.tensor.views import Step, View, read_backward, write_backward
 
 new_tensor: Callable[[Storage, int, TensorMeta], Any]
 
@@ -705,7 +700,7 @@ class ViewWriteEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        rest, for_value = run_graph(_write_backward(self.metas[0], self.steps), gradient)
+        rest, for_value = run_graph(write_backward(self.metas[0], self.steps), gradient)
         return rest, for_value if self.edges[1] is not None else None
 
 
@@ -722,33 +717,7 @@ class ViewReadEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        return run_graph(_read_backward(self.meta, self.steps), gradient)
-
-
-def _shown(base: Node, steps: Sequence[Step]) -> Node:
-    for step in steps:
-        base = step.through(base)
-    return base
-
-
-@lru_cache(1 << 12)
-def _read_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """From the gradient of a view to that of its base."""
-    source = graph_input("base", Aval(base.shape, base.dtype))
-    view = _shown(source, steps)
-    gradient = graph_input("gradient", view.aval)
-    (part,) = gradients([view], [gradient], [source])
-    assert part is not None, "a view depends on what it shows"
-    return GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
-
-
-@lru_cache(1 << 12)
-def _write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
-    gradient = graph_input("gradient", Aval(base.shape, base.dtype))
-    view = _shown(gradient, steps)
-    rest = put(gradient, view, constant(0, view.shape, base.dtype))
-    return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)
+        return run_graph(read_backward(self.meta, self.steps), gradient)
 
 
 _graph_plans: dict[Any, CallPlan] = {}
