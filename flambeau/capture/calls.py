@@ -150,7 +150,8 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
-        call = static_lookup(type(module), "__call__")
+        # That of Module has a native form in front of it, which cannot be entered.
+        call = next(c.__dict__["__call__"] for c in type(module).__mro__ if type(c.__dict__.get("__call__")) is types.FunctionType)
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
         forward = module.__dict__.get("forward") or self._of_module(module, "forward")

@@ -54,10 +54,13 @@ def reserve(walk: Walk, capacity: Word) -> Word:
     old: Words = walk.stops
     for i in range(walk.count * STOP_WORDS):
         words[i] = old[i]
+    ready: Words = words + 8 * capacity * STOP_WORDS
+    for r in range(walk.ready_count):
+        ready[r] = walk.ready[r]
     PyMem_RawFree(old)
     walk.stops = words
     walk.capacity = capacity
-    walk.ready = words + 8 * capacity * STOP_WORDS
+    walk.ready = ready
     walk.places = walk.ready + 8 * capacity
     for j in range(2 * capacity):
         walk.places[j] = 0
