@@ -229,6 +229,22 @@ def test_lists_of_tensors(count: int) -> None:
     assert counters["native_calls"] - before == 1
 
 
+def test_static_arguments_of_any_form() -> None:
+    x, y = torch.arange(24.0).view(2, 3, 4), torch.arange(24.0).view(3, 4, 2)
+    both(lambda: torch.ops.tensordot(x, y, ((1, 2), (0, 1))).numpy().tobytes())
+    both(lambda: torch.nn.functional.adaptive_avg_pool2d(x, (None, 2)).numpy().tobytes())
+    both(lambda: x[:, torch.tensor([2, 0])].numpy().tobytes() + x[torch.tensor([1])].numpy().tobytes())
+    before = counters["python_for_arguments"]
+    x[:, torch.tensor([2, 0])]
+    torch.ops.tensordot(x, y, ((1, 2), (0, 1)))
+    assert counters["python_for_arguments"] == before
+    itself: list[Any] = []
+    itself.append(itself)
+    for _ in range(3):
+        with pytest.raises((RecursionError, TypeError, ValueError)):
+            torch.ops.tensordot(x, y, itself)
+
+
 def test_lists_that_are_too_long_go_to_python() -> None:
     from flambeau.runtime.native.keys import MAX_LISTED
 

@@ -177,9 +177,9 @@ def add_tensors(arguments: Arguments, sequence: Object) -> Word:
     add_word(arguments, length)
     for i in range(length):
         item = item_of(sequence, i)
-        if not is_tensor(item):
-            return 0
-        if not add_tensor(arguments, Tensor.at(item)):
+        if item == shared.none:
+            add_word(arguments, NONE)
+        elif not is_tensor(item) or not add_tensor(arguments, Tensor.at(item)):
             return 0
     return 1
 
@@ -212,8 +212,11 @@ def add_size(arguments: Arguments, size: Object) -> Word:
 
 @native
 def add_static(arguments: Arguments, found: Object) -> Word:
-    """Add a static argument: by value a number or a sequence of ints, by identity what cannot change."""
+    """Add a static argument: by value a number or what is in a tuple, list or Size, by identity what cannot change."""
     kind = found.type
+    if found == shared.none:
+        add_word(arguments, NONE)
+        return 1
     if kind == shared.int_type:
         return add_size(arguments, found)
     if kind == shared.float_type:
@@ -230,7 +233,16 @@ def add_static(arguments: Arguments, found: Object) -> Word:
             add_word(arguments, OBJECT)
             add_word(arguments, found)
             return 1
-    return add_ints(arguments, found)
+    length = length_of(found)
+    # A list may hold itself.
+    if length < 0 or arguments.words > arguments.most_words:
+        return 0
+    add_word(arguments, SEQUENCE)
+    add_word(arguments, length)
+    for j in range(length):
+        if not add_static(arguments, item_of(found, j)):
+            return 0
+    return 1
 
 
 @inline
