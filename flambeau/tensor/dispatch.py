@@ -22,6 +22,7 @@ from flambeau.interp.eager import (
     plan_function,
     programs,
     run_plan,
+    unfolded_meta,
 )
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
@@ -565,7 +566,7 @@ def _no_native_form(*_: Any) -> None:
 
 
 _apply: Callable[[Entry, list[Any]], list[Any] | None] = _no_native_form
-_Remember = Callable[[CallPlan, Derivative, CallPlan, Sequence[int]], None]
+_Remember = Callable[[CallPlan, Derivative, CallPlan, Sequence[TensorMeta], Sequence[int], Mapping[int, CallPlan]], None]
 _remember: _Remember = _no_native_form
 
 
@@ -582,9 +583,16 @@ def backward_call(
     outputs = [None if isinstance(r, TensorMeta) else r[0] for r in plan.results]
     foldings = [None if kind == "extra" else plan.foldings[i] if kind == "input" else outputs[i] for kind, i in derivative.saved]
     foldings += [f for f, here in zip(outputs, derivative.split.present, strict=False) if here]
-    tensors = [_foldable(t, f) for t, f in zip([*saved, *cotangents], foldings, strict=True)]
+    tensors = [*saved, *cotangents]
+    given = tuple([t.meta for t in tensors])
+    copies: dict[int, CallPlan] = {}
+    for position, target in _copies(given, foldings).items():
+        marks = wanted_of(tensors[position : position + 1])
+        copy = copies[position] = plan.backward.get((given[position], target, marks)) or _copy_plan(given[position], target, marks)
+        plan.backward[given[position], target, marks] = copy
+        tensors[position] = execute(copy, [tensors[position]], [])[0]
     wanted = wanted_of(tensors)
-    key = (derivative, tuple([t.meta for t in tensors]), wanted)
+    key = (derivative, given, wanted)
     found = plan.backward.get(key)
     if found is None:
         inputs = [(f, m) for f, m, w in zip(plan.foldings, plan.metas, plan.wanted, strict=True) if w]
@@ -592,8 +600,8 @@ def backward_call(
         found = plan.backward[key] = make_plan(
             derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, views="maybe"
         )
-        if not any(wanted) and all(t is s for t, s in zip(tensors, [*saved, *cotangents], strict=True)):
-            _remember(plan, derivative, found, places)
+        if not any(wanted):
+            _remember(plan, derivative, found, given, places, copies)
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
         for result, view in zip(produced, found.run.views, strict=True):
@@ -603,14 +611,19 @@ def backward_call(
     return [next(gradients) if given else None for given in derivative.given]
 
 
-def _foldable(tensor: Any, folding: Folding | None) -> Any:
-    if folding is None or folding.fold(tensor.meta.shape, tensor.meta.strides) is not None:
-        return tensor
-    # A copy laid out in the folding's order of axes, which need not be row-major.
-    lead = len(folding.shape) - len(tensor.meta.shape)
-    order = tuple(axis - lead for axis in folding.order if axis >= lead)
-    back = tuple(order.index(axis) for axis in range(len(order)))
-    return ALL["permute"](ALL["permute"](tensor, order).clone_contiguous(), back)
+def _copies(metas: Sequence[TensorMeta], foldings: Sequence[Folding | None]) -> dict[int, TensorMeta]:
+    """By position what does not fold, and how a copy that does is laid out: in the folding's order of axes."""
+    found: dict[int, TensorMeta] = {}
+    for position, (meta, folding) in enumerate(zip(metas, foldings, strict=True)):
+        if folding is not None and folding.fold(meta.shape, meta.strides) is None:
+            found[position] = unfolded_meta(folding, meta.shape, meta.dtype, meta.device)
+    return found
+
+
+def _copy_plan(source: TensorMeta, target: TensorMeta, wanted: tuple[bool, ...]) -> CallPlan:
+    """The plan of a copy that is laid out like ``target``."""
+    traced, sizes = programs.find(ALL["clone"], tensor_slots(0, 1), (source,), [False], [], [], None)
+    return make_plan(traced.function, None, (source,), sizes, [None], [target], wanted)
 
 
 # -- in-place changes -----------------------------------------------------------------------------------

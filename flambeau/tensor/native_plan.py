@@ -12,6 +12,7 @@ from flambeau.runtime.generator import default_generator
 from flambeau.runtime.launch import TaskArray
 from flambeau.runtime.native import launch, layouts
 from flambeau.runtime.native.language import Struct
+from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor.dispatch import CallPlan
 
 __all__ = ["Block", "NativePlan", "pack", "performable", "recording_of", "remember_backward"]
@@ -150,12 +151,18 @@ def recording_of(plan: CallPlan) -> Block:
     return plan.recording
 
 
-def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan, places: Sequence[int]) -> None:
-    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents have its metadata.
+def remember_backward(
+    plan: CallPlan, derivative: Derivative, found: CallPlan, given: Sequence[TensorMeta], places: Sequence[int],
+    copies: Mapping[int, CallPlan],
+) -> None:  # fmt: skip
+    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents are ``given``.
 
-    ``derivative`` is the one of ``plan``, or one for fewer cotangents. ``places`` tells where in an entry are the saved values it takes.
+    ``derivative`` is the one of ``plan``, or one for fewer cotangents. ``places`` tells where in an entry are the saved values it
+    takes, ``copies`` which operands are copied before.
     """
-    if plan.recording is None or not all(derivative.given) or not performable(found) or len(plan.recording.kept) > _MOST_BACKWARDS:
+    if plan.recording is None or not all(derivative.given) or len(plan.recording.kept) > _MOST_BACKWARDS:
+        return
+    if not all(map(performable, (found, *copies.values()))):
         return
     assert isinstance(plan.derivative, Derivative)
     aliases = [NO_STEPS] * len(found.run.outputs)
@@ -163,15 +170,17 @@ def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan, p
     present = list(enumerate(zip(plan.derivative.split.present, derivative.split.present, strict=True)))
     cotangents = Block([place for place, (_, here) in present if here])
     missing = Block([place for place, (usually, here) in present if usually and not here])
-    saved, numbers, metas = Block(places), Block(list(derivative.saved_numbers)), Block(list(map(id, found.metas)))
+    saved, numbers, metas = Block(places), Block(list(derivative.saved_numbers)), Block(list(map(id, given)), given)
+    natives = [NativePlan("clone", copy, 0, {}) for copy in copies.values()]
+    copied = Block([w for at, n in zip(copies, natives, strict=True) for w in (at, n.block.address)], natives)
     place = layouts.Recording.offset("backward") // 8
     backward = Block(pack(layouts.Backward, {
         "plan": native.block.address, "saved_count": len(places), "saved": saved.address,
         "cotangent_count": len(cotangents.words), "cotangents": cotangents.address,
         "missing_count": len(missing.words), "missing": missing.address,
         "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
-        "next": plan.recording.words[place],
-    }), native, saved, cotangents, missing, numbers, metas)  # fmt: skip
+        "copy_count": len(copies), "copies": copied.address, "next": plan.recording.words[place],
+    }), native, saved, cotangents, missing, numbers, metas, copied)  # fmt: skip
     # Never let go: native code may be in the middle of an earlier one.
     plan.recording.kept = (*plan.recording.kept, backward)
     plan.recording.words[place] = backward.address

@@ -310,6 +310,30 @@ def test_results_of_which_only_some_are_used() -> None:
     assert after["native_backwards"] > before["native_backwards"]
 
 
+def test_cotangents_laid_out_otherwise_than_what_was_saved() -> None:
+    """They are copied before; first and second derivatives, against the formula, in both paths."""
+    numbers = np.random.default_rng(3)
+    a, b = numbers.standard_normal((4, 3)).astype("f4"), numbers.standard_normal((3, 4)).astype("f4")
+
+    def run() -> Any:
+        x: Any = torch.tensor(a).requires_grad_()
+        w: Any = torch.tensor(b).requires_grad_()
+        (first,) = torch.autograd.grad(x.t().exp(), x, w, create_graph=True)
+        second = torch.autograd.grad(first.sum(), [x, w])
+        x.t().exp().backward(w.detach())
+        np.testing.assert_allclose(first.detach().numpy(), np.exp(a) * b.T, rtol=1e-6)
+        np.testing.assert_allclose(second[0].numpy(), np.exp(a) * b.T, rtol=1e-6)
+        np.testing.assert_allclose(second[1].numpy(), np.exp(a).T, rtol=1e-6)
+        return [t.detach().numpy().tobytes() for t in (first, *second, x.grad)]
+
+    both(run)
+    x: Any = torch.tensor(a).requires_grad_()
+    before = counters.snapshot()
+    x.t().exp().backward(torch.tensor(b))
+    after = counters.snapshot()
+    assert (after["native_backwards"] - before["native_backwards"], after["eager_backwards"]) == (2, before["eager_backwards"])
+
+
 def test_reshapes_that_copy() -> None:
     def run() -> Any:
         x = torch.arange(24.0).reshape(2, 3, 4).requires_grad_()

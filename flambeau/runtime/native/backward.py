@@ -6,7 +6,7 @@ from flambeau.runtime.native.c_api import PyList_GetItem, PyList_Size
 from flambeau.runtime.native.calls import count_refusal, thread_is_known
 from flambeau.runtime.native.keys import GRADIENTS_OFF, INFERENCE, is_tensor
 from flambeau.runtime.native.language import Word, Words, native, stack
-from flambeau.runtime.native.launch import ARGUMENTS, MISSED, MODES, NEW, UNUSUAL, perform, refuse
+from flambeau.runtime.native.launch import ARGUMENTS, MISSED, MODES, NEW, UNUSUAL, drop, perform, refuse
 from flambeau.runtime.native.layouts import Backward, Entry, Object, Saved, Tensor, shared
 from flambeau.runtime.native.memory import none
 from flambeau.runtime.native.tensors import is_whole
@@ -74,6 +74,20 @@ def take_numbers(entry: Entry, backward: Backward, numbers: Words) -> Word:
 
 
 @native
+def lay_out(backward: Backward, tensors: Words, made: Words) -> Word:
+    """Put copies, which are also put at ``made``, in the places of operands; 0 with an error set, or UNUSUAL with nothing done."""
+    for i in range(backward.copy_count):
+        copy = backward.copies[i]
+        result = perform(copy.plan, tensors + 8 * copy.place, 0, 0)
+        if result <= MISSED:
+            drop(made, i)
+            return result
+        made[i] = result
+        tensors[copy.place] = result
+    return MISSED
+
+
+@native
 def go_back(entry: Entry, backward: Backward, cotangents: Object) -> Word:
     """The gradients by one backward function, as a list; 0 with an error set, or UNUSUAL with nothing done."""
     tensors = stack(backward.saved_count + backward.cotangent_count)
@@ -82,7 +96,12 @@ def go_back(entry: Entry, backward: Backward, cotangents: Object) -> Word:
         return refuse(ARGUMENTS)
     if not take_numbers(entry, backward, numbers):
         return refuse(ARGUMENTS)
-    return perform(backward.plan, tensors, backward.number_count, numbers)
+    made = stack(backward.copy_count)
+    result = lay_out(backward, tensors, made)
+    if result == MISSED:
+        result = perform(backward.plan, tensors, backward.number_count, numbers)
+        drop(made, backward.copy_count)
+    return result
 
 
 @native

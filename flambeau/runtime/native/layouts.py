@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan",
-           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk",
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Copy", "Entry", "Graph", "Holder", "Object", "Output", "Patch",
+           "Plan", "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk",
            "shared"]  # fmt: skip
 
 
@@ -163,6 +163,13 @@ class Save(Struct):
     written: Word
 
 
+class Copy(Struct):
+    """Operand ``place`` of a backward function is copied by ``plan`` before, since the function needs another layout."""
+
+    place: Word
+    plan: Plan
+
+
 class Backward(Struct):
     """A backward function for saved values and cotangents of exactly these metadata: the places of those and of the numbers that
     it takes, and of the cotangents that must be missing.
@@ -178,6 +185,8 @@ class Backward(Struct):
     number_count: Word
     numbers: Words
     metas: Words
+    copy_count: Word
+    copies: Array[Copy]
     next: Backward  # another one for the same entries
 
 
