@@ -13,8 +13,8 @@ from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import NamedRead, Operators
-from flambeau.capture.places import MISSING, is_module, is_trusted_module
+from flambeau.capture.operators import Operators, until
+from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
@@ -53,6 +53,8 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Those after which other code shares memory with a tensor.
+EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
 WORLD = frozenset((
     "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "set_num_threads", "set_default_dtype",
@@ -107,6 +109,8 @@ class Calls(Operators):
         if kind is types.FunctionType:
             if self.is_entered(function):
                 self._know_cells(function)
+                if function.__defaults__ or function.__kwdefaults__:
+                    args, kwargs = self._with_defaults(function, args, kwargs)
                 return self.machine.call_function(function, args, kwargs)
             return self.native(function, args, kwargs)
         aside = self.asides().get(function) if kind in HASHED else None
@@ -120,6 +124,9 @@ class Calls(Operators):
             return self.construct(function, args, kwargs)
         if is_module(function):
             return self._module(function, args, kwargs)
+        inner = getattr(function, "_torchdynamo_orig_callable", None) if is_ours(kind) else None
+        if inner is not None:
+            return self.call(inner, args, kwargs)
         method = static_lookup(kind, "__call__")
         if type(method) is types.FunctionType and self.is_entered(method):
             return self.call(method, (function, *args), kwargs)
@@ -138,11 +145,33 @@ class Calls(Operators):
         trace = self.trace
         if not function.__closure__ or id(function) in trace.numbers_of or not trace.recording:
             return
+        if is_trusted_module(function.__globals__.get("__name__")):
+            return
         found = trace.known.get(id(function))
         name = found[0] if found is not None else trace.tree.constant(function)
         for i, cell in enumerate(function.__closure__):
             if id(cell) not in trace.inside:
                 self.namer.cells.setdefault(id(cell), (cell, f"{name}.__closure__[{i}]"))
+
+    def _with_defaults(self, function: types.FunctionType, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Arguments left out, read from the outside function that holds their defaults."""
+        if id(function) in self.trace.numbers_of or not self.trace.recording or is_trusted_module(function.__module__):
+            return args, kwargs
+        code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+        found = self.trace.known.get(id(function))
+        name = found[0] if found is not None else self.trace.tree.constant(function)
+        first = code.co_argcount - len(defaults)
+        given = dict(kwargs)
+        for i in range(max(first, len(args)), code.co_argcount):
+            parameter = code.co_varnames[i]
+            if parameter not in given and i >= code.co_posonlyargcount:
+                text = f"{name}.__defaults__[{i - first}]"
+                given[parameter] = self.trace.read((id(function), "default", i), text, lambda i=i: function.__defaults__[i - first])
+        for parameter in named:
+            if parameter not in given:
+                text = f"{name}.__kwdefaults__[{parameter!r}]"
+                given[parameter] = self.trace.read((id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p])
+        return args, given
 
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -166,6 +195,8 @@ class Calls(Operators):
         meta = static_lookup(type(cls), "__call__")
         if type(meta) is types.FunctionType:
             return self.native(cls, args, kwargs) if is_trusted_module(meta.__module__) else self.call(meta, (cls, *args), kwargs)
+        if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
+            self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
         new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
         python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
         if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
@@ -216,7 +247,9 @@ class Calls(Operators):
         if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
             return function(*args, **kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
-        silent = function is print or module in OPAQUE
+        if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
+            self.trace.leave("a weak reference shows when an object made inside ends")
+        silent = function is print or module in OPAQUE or is_trusted_module(module)
         return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
 
     @staticmethod
@@ -251,11 +284,15 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if name in EXPORTS:
+            self.session.exported = True
         if tensor_method and name in VALUES:
             return self.host(function, args, kwargs, forget=False)
         if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if kwargs.get("generator") is not None:
+            return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
@@ -335,16 +372,26 @@ class Calls(Operators):
             target, key = (function.__self__, args[0]) if len(args) == 1 else args
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
-                return self._read_attribute(target, key, attributes)
+                return self._read_attribute(target, key)
         return function(*[self.fixed(a) for a in args], **kwargs)
 
     def _callback(self, value: Any) -> Any:
-        return Entered(self, value) if type(value) in (types.FunctionType, types.MethodType) else value
+        return Entered(self, value) if self._calls_back(value) else value
+
+    def _calls_back(self, value: Any) -> bool:
+        """Whether native code that calls this would do something that is to be seen."""
+        if type(value) in (types.FunctionType, types.MethodType):
+            return True
+        owner = getattr(value, "__self__", None)
+        return type(value) is types.BuiltinFunctionType and isinstance(owner, (list, dict, set)) and self.outside(owner)
 
     def _pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that only reads its arguments: a step where these may be others at the next call, else done now."""
         values = (*args, *kwargs.values())
-        if any(type(v) in (types.FunctionType, types.MethodType) for v in values):
+        for value in values:
+            if is_module(value):
+                self.note_module(value)
+        if any(self._calls_back(v) for v in values):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
@@ -377,7 +424,7 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
-        if flush or trace.deferred:
+        if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
         plain = [self._plain(a) for a in args]
         options = {k: self._plain(v) for k, v in kwargs.items()}
@@ -385,7 +432,6 @@ class Calls(Operators):
             text = namer.call_text(self._function_name(function), args, kwargs)
         except Uncapturable as reason:
             trace.leave(str(reason))
-            namer.writer.stop()
             return function(*plain, **options)
         if forget or flush:
             self.session.sync_modes()
@@ -397,8 +443,8 @@ class Calls(Operators):
             finally:
                 context.capture = capture
 
-        if forget:
-            self.session.cut(f"{getattr(function, '__qualname__', function)} is called as it is")
+        if flush:
+            self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
         name, value = trace.step(text, run)
         if forget:
             trace.reads.clear()
@@ -448,7 +494,7 @@ class Calls(Operators):
         return True
 
     def _iter(self, value: Any, *sentinel: Any) -> Any:
-        return iter(self._callback(value), *sentinel) if sentinel else self.iterator(value)
+        return self.machine.call_function(until, (value, *sentinel), {}) if sentinel else self.iterator(value)
 
     def _next(self, iterator: Any, *default: Any) -> Any:
         try:
@@ -510,4 +556,3 @@ def has_hooks(module: Any) -> bool:
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = ("global_forward_hooks", "global_forward_pre_hooks", "global_backward_hooks", "global_backward_pre_hooks")
-__all__ += ["MISSING", "NamedRead"]

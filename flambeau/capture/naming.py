@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.segments import Writer
-from flambeau.capture.trace import Trace, Uncapturable
+from flambeau.capture.trace import Trace, Uncapturable, contents_of
 from flambeau.capture.values import ATOMS, CLASSES, Box, value_key
 from flambeau.tensor.base import TensorBase
 
@@ -65,6 +65,8 @@ class Namer:
     def __init__(self, trace: Trace, writer: Writer) -> None:
         self.trace = trace
         self.writer = writer
+        writer.name_of = self.name
+        self.inline = False  # tuples are written where they are used, not kept for a second use
         self.cells: dict[int, tuple[Any, str]] = {}  # of outside functions: the cell and the expression for it
 
     def name(self, value: Any) -> str:
@@ -82,21 +84,21 @@ class Namer:
             return self.writer.name(value)
         if kind in LITERALS and len(repr(value)) < 60:
             return repr(value)
-        if kind in ATOMS or isinstance(value, CLASSES):
+        if kind in ATOMS or (isinstance(value, CLASSES) and kind is not types.BuiltinFunctionType):
             return trace.tree.constant(_shared_atom(trace, value))
         maker = MAKERS.get(kind)
         if maker is not None:
             return maker(self, value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{trace.tree.constant(kind)}({self.listed(value)})"
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and kind is not tuple:
             return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
         if isinstance(value, BaseException):
             return self._exception(value)
         if id(value) in trace.inside:
             return self._instance(value)
-        if getattr(kind, "__module__", "").partition(".")[0] == "flambeau" or kind in PLAIN_CONSTANTS:
-            return trace.tree.constant(value)
+        if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or hasattr(value, "__next__")):
+            return trace.tree.constant(value)  # neither made inside nor read from a place that may change
         raise Uncapturable(f"{kind.__name__} object made inside is let out")
 
     def listed(self, values: Sequence[Any]) -> str:
@@ -119,12 +121,16 @@ class Namer:
         trace.know(value, name)
         if real is not value:
             trace.known.setdefault(id(real), (name, real))
+            if isinstance(value, (list, dict, set)):  # what the replay did to its own since then
+                trace.contents.append((value, contents_of(real)))
         return name
 
     # -- by type ----------------------------------------------------------------------------------------
     def _tuple(self, value: tuple[Any, ...]) -> str:
-        inner = self.listed(value)
-        return f"({inner},)" if value else "()"
+        text = f"({self.listed(value)},)" if value else "()"
+        if self.inline or all(type(v) in ATOMS for v in value):
+            return text
+        return self.born(value, text)
 
     def _list(self, value: list[Any]) -> str:
         if not any(isinstance(v, CONTAINERS) or id(v) in self.trace.inside for v in value):

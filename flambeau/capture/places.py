@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
-from flambeau.capture.values import ATOMS, CLASSES, Box, is_ours, static_lookup
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
 
-MISSING: Any = object()
 # Their functions and globals do not change while a program runs.
 TRUSTED = frozenset((
     "flambeau", "torch", "builtins", "math", "functools", "contextlib", "collections", "typing", "operator", "enum", "inspect", "abc",
@@ -39,6 +38,7 @@ class Places(Semantics):
     """Reads and writes of places; what lies outside becomes steps."""
 
     namer: Namer
+    session: Any
 
     @property
     def trace(self) -> Any:
@@ -51,11 +51,10 @@ class Places(Semantics):
         trace = self.trace
         if not trace.recording or is_trusted_module(namespace.get("__name__")):
             return found if found is not MISSING else super().load_global(frame, name)
-        constant = trace.tree.constant(namespace)
-        if found is MISSING:
-            trace.read((id(namespace), name, "absent"), f"{name!r} in {constant}", lambda: False)
-            return super().load_global(frame, name)
-        return trace.read((id(namespace), name), f"{constant}[{name!r}]", lambda: namespace[name])
+        constant, nothing = trace.tree.constant(namespace), trace.tree.constant(MISSING)
+        text, place = f"{constant}.get({name!r}, {nothing})", ("value", namespace, name, found)
+        found = trace.read((id(namespace), name), text, lambda: namespace.get(name, MISSING), place=place)
+        return super().load_global(frame, name) if found is MISSING else found
 
     def store_global(self, frame: Any, name: str, value: Any) -> None:
         namespace = frame.globals
@@ -66,19 +65,22 @@ class Places(Semantics):
 
     def delete_global(self, frame: Any, name: str) -> None:
         namespace = frame.globals
-        if name not in namespace:
+        if self.load_global(frame, name) is MISSING or (id(namespace), name) not in self.trace.reads:
             super().delete_global(frame, name)
+            return
         constant = self.trace.tree.constant(namespace)
-        self.trace.wrote(namespace, None, None)
-        self.trace.reads.pop((id(namespace), name), None)
+        self.trace.wrote(namespace, name, MISSING)
         self.write(lambda: f"del {constant}[{name!r}]", lambda: operator.delitem(namespace, name))
 
     def load_cell(self, cell: Any, frame: Any, index: int) -> Any:
         found = self.namer.cells.get(id(cell))
         if found is None or not self.trace.recording:
             return super().load_cell(cell, frame, index)
-        super().load_cell(cell, frame, index)  # raises where it is empty
-        return self.trace.read((id(cell), "cell"), f"{found[1]}.cell_contents", lambda: cell.cell_contents)
+        place = "cell", cell, super().load_cell(cell, frame, index)  # raises where it is empty
+        constant = found[1].startswith("c")
+        return self.trace.read(
+            (id(cell), "cell"), f"{found[1]}.cell_contents", lambda: cell.cell_contents, place=place if constant else None
+        )
 
     def store_cell(self, cell: Any, value: Any) -> None:
         found = self.namer.cells.get(id(cell)) or self._let_out(cell)
@@ -150,11 +152,12 @@ class Places(Semantics):
         return getattr(obj, name)
 
     def _tensor_attribute(self, tensor: Any, name: str) -> Any:
-        known = self.outside(tensor)
-        attributes = getattr(tensor, "__dict__", None)
-        if known and attributes and name in attributes:
-            text = f"{self.namer.name(tensor)}.{name}"
-            return self.trace.read((id(tensor), name), text, lambda: attributes[name])
+        if self.outside(tensor) and static_lookup(type(tensor), name, MISSING) is MISSING:
+            text = f"{self.namer.name(tensor)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(tensor), name), text, lambda: tensor.__dict__.get(name, MISSING))
+            if found is MISSING:
+                return getattr(object.__new__(type(tensor)), name)
+            return found
         return self._plain_attribute(tensor, name)
 
     def _of_namespace(self, module: types.ModuleType, name: str) -> Any:
@@ -186,6 +189,7 @@ class Places(Semantics):
     def _of_module(self, module: Any, name: str) -> Any:
         """Structure and tensors of Modules are covered by their stamp; settings of classes of users are read each for itself."""
         kind = type(module)
+        self.note_module(module)
         found = static_lookup(kind, name, MISSING)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
@@ -194,23 +198,19 @@ class Places(Semantics):
             return self.call(found.fget, (module,), {})
         if name in module.__dict__:
             value = module.__dict__[name]
-            if name.startswith("_") and name in MODULE_STATE:
+            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
+            if library or id(module) in self.trace.inside:
                 return value
-            self.note_module(module)
-            if name == "training" or not self.outside(module):
-                return value
-            text = f"{self.namer.name(module)}.__dict__[{name!r}]"
-            return self.trace.read((id(module), name), text, lambda: value)
-        self.note_module(module)
-        value = getattr(module, name)
-        if self.outside(module) and is_module(value):
-            self.trace.known.setdefault(id(value), (self.trace.tree.constant(value), value))
-        return value
+            text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
+            if found is not MISSING:
+                return found
+        return getattr(module, name)
 
     def note_module(self, module: Any) -> None:
         """The line depends on the structure of this Module."""
-        if self.trace.recording and self.namer.writer.recording:
-            self.namer.writer.recorder.note_module(module)
+        if id(module) not in self.trace.inside:
+            self.session.note_module(module)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
@@ -222,40 +222,47 @@ class Places(Semantics):
             if type(found.fget) is types.FunctionType and not is_ours(kind):
                 return self.call(found.fget, (obj,), {})
             return getattr(obj, name)
-        if found is not MISSING and type(static_lookup(type(found), "__get__")) is types.FunctionType:
-            if static_lookup(type(found), "__set__") is not None or name not in getattr(obj, "__dict__", {}):
-                return self.call(static_lookup(type(found), "__get__"), (found, obj, kind), {})
-        attributes = getattr(obj, "__dict__", None)
-        if type(attributes) is dict and (name in attributes or name == "__dict__"):
-            return self._read_attribute(obj, name, attributes if name in attributes else None)
-        if type(found) in Member and not is_trusted_module(kind.__module__):
-            return self._read_attribute(obj, name, None)
+        getter = None if found is MISSING else static_lookup(type(found), "__get__")
+        in_python = type(getter) is types.FunctionType
+        if in_python and static_lookup(type(found), "__set__") is not None:
+            return self.call(getter, (found, obj, kind), {})
+        if found is not MISSING and static_lookup(type(found), "__set__") is not None:
+            return self._from_native(obj, name)
+        own = self._own_attribute(obj, name)
+        if own is not MISSING:
+            return own
         if type(found) is types.FunctionType:
-            self._absent(obj, name)
-            if not is_trusted_module(kind.__module__):
-                self._method_check(kind, name, found)
+            self._method_check(kind, name, found)
             return types.MethodType(found, obj)
+        if in_python:
+            return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
-            self._absent(obj, name)
             fallback = static_lookup(kind, "__getattr__")
             if type(fallback) is types.FunctionType and not is_ours(kind):
                 return self.call(fallback, (obj, name), {})
-        elif not is_trusted_module(kind.__module__) and not callable(found) and self.outside(obj):
-            self._absent(obj, name)
+            return getattr(obj, name) if not self.trace.ghost else getattr(object.__new__(_Empty), name)
+        if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
         return getattr(obj, name)
 
-    def _read_attribute(self, obj: Any, name: str, attributes: Any) -> Any:
-        if not self.outside(obj):
-            return self.boxed(attributes[name] if attributes is not None else getattr(obj, name))
-        text = f"{self.namer.name(obj)}.{name}" if name.isidentifier() else f"{self.namer.name(obj)}.__dict__[{name!r}]"
-        return self.trace.read((id(obj), name), text, lambda: attributes[name] if attributes is not None else getattr(obj, name))
+    def _own_attribute(self, obj: Any, name: str) -> Any:
+        """What the object itself holds under a name, or MISSING."""
+        attributes = getattr(obj, "__dict__", None)
+        if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
+            return MISSING
+        if not self.outside(obj) or is_ours(type(obj)):
+            return self.boxed(attributes[name]) if name in attributes else MISSING
+        text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+        return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
 
-    def _absent(self, obj: Any, name: str) -> None:
-        """That the object itself has no such attribute is something that the line depends on."""
-        if self.outside(obj) and type(getattr(obj, "__dict__", None)) is dict and not is_ours(type(obj)):
-            text = f"{name!r} in {self.namer.name(obj)}.__dict__"
-            self.trace.read((id(obj), name, "absent"), text, lambda: name in obj.__dict__)
+    def _from_native(self, obj: Any, name: str) -> Any:
+        """An attribute that a descriptor written in C gives: a slot, a field."""
+        if not self.outside(obj) or is_ours(type(obj)) or isinstance(obj, types.FunctionType):
+            return self.boxed(getattr(obj, name))
+        return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
+
+    def _read_attribute(self, obj: Any, name: str) -> Any:
+        return self._own_attribute(obj, name)
 
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
@@ -288,11 +295,8 @@ class Places(Semantics):
         if not self.outside(obj):
             delattr(obj, name)
             return
-        if not hasattr(obj, name):
-            delattr(obj, name)
-        self.trace.wrote(obj, None, None)
-        self.trace.reads.pop((id(obj), name), None)
-        self.write(lambda: f"del {self.namer.name(obj)}.{name}", lambda: delattr(obj, name))
+        self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
+        self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
     def subscript(self, obj: Any, key: Any) -> Any:
@@ -304,22 +308,21 @@ class Places(Semantics):
         if type(key) is Box and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
         key = self.fixed(key)
+        if is_module(obj):
+            self.note_module(obj)
+            return operator.getitem(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
                 return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
-            if (id(obj), key) not in self.trace.reads and not self.trace.ghost:
-                operator.getitem(obj, key)  # raises where it is not there
-            if isinstance(key, slice):
-                return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
 
     @staticmethod
     def _hashable(key: Any) -> bool:
-        return isinstance(key, (*SCALARS, slice, type)) or (isinstance(key, tuple) and all(isinstance(k, SCALARS) for k in key))
+        return isinstance(key, (*SCALARS, type)) or (isinstance(key, tuple) and all(isinstance(k, SCALARS) for k in key))
 
     def native_item(self, obj: Any, key: Any) -> Any:
         """An item of something that is not known by its place."""
@@ -349,17 +352,49 @@ class Places(Semantics):
         if not isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest))
             return
-        if not rest:
-            operator.getitem(obj, key)
-        self.trace.wrote(obj, key if rest and self._hashable(key) and isinstance(obj, dict) else None, *(rest or (None,)))
-        for place in [k for k in self.trace.reads if k[0] == id(obj) and (isinstance(obj, list) or k[1] == key)]:
-            if not (rest and isinstance(obj, dict)):
-                del self.trace.reads[place]
+        self.trace.wrote(obj, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(obj) and (isinstance(obj, list) or k[1] == key or not self._hashable(key))]:
+            del self.trace.reads[place]
         name = self.namer.name
-        if rest:
-            self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
+        if not rest or isinstance(obj, list):  # may raise
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
+            return
+        if self._hashable(key):
+            self.trace.reads[id(obj), key] = (rest[0], obj)
+        self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
+
+    # -- patterns ---------------------------------------------------------------------------------------
+    def match_class(self, subject: Any, cls: Any, count: int, names: Any) -> Any:
+        value = subject.value if type(subject) is Box else subject
+        if not isinstance(cls, type) or count > 1 and cls in SELF_MATCHING:
+            return super().match_class(value, cls, count, names)  # the error
+        if not isinstance(value, cls):
+            return None
+        if count and issubclass(cls, SELF_MATCHING) and "__match_args__" not in dir(cls):
+            positional, found = (), [subject]
         else:
-            self.write(lambda: f"del {name(obj)}[{name(key)}]", lambda: act(obj, key))
+            positional, found = getattr(cls, "__match_args__", ()), []
+        if len(found) < count > len(positional):
+            return super().match_class(value, cls, count, names)
+        for name in (*positional[: count - len(found)], *names):
+            try:
+                found.append(self.load_attribute(subject, name))
+            except AttributeError:
+                return None
+        return tuple(found)
+
+    def match_keys(self, subject: Any, keys: Any) -> Any:
+        if not self.outside(subject):
+            return super().match_keys(subject, self.fixed(keys))
+        found = []
+        for key in keys:
+            if not self.truth(self.contains(subject, key)):
+                return None
+            found.append(self.subscript(subject, key))
+        return tuple(found)
+
+    def length(self, value: Any) -> Any:
+        return self.trace.fix(self.call(len, (value,), {}))
 
     # -- whole containers -------------------------------------------------------------------------------
     def fixed(self, value: Any) -> Any:
@@ -409,9 +444,9 @@ class Places(Semantics):
         raise NotImplementedError
 
 
+class _Empty:
+    """Has no attributes: raises what Python raises for an absent one."""
+
+
+SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)
-MODULE_STATE = frozenset((
-    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_non_persistent_buffers_set", "_compiled_call_impl",
-))  # fmt: skip
-BUILTINS = vars(builtins)

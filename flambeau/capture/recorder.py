@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
-from flambeau.capture.guards import ModuleGuard
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
@@ -140,8 +139,6 @@ class Recorder:
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
         self.guards: list[tuple[Callable[[], Any], Any]] = []
-        self.modules: dict[int, Any] = {}
-        self._noted: set[int] = set()
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
@@ -157,6 +154,7 @@ class Recorder:
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_module: Callable[[Any], None] | None = None
         self.on_risk: Callable[[], bool] | None = None
         self.on_flush: Callable[[], None] | None = None
         self.on_look: Callable[[Any], None] | None = None
@@ -166,7 +164,9 @@ class Recorder:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
+            leaf = tensor.entry is None and tensor._requires_grad
+            view = None if leaf else tensor.view_of
+            owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
@@ -514,13 +514,12 @@ class Recorder:
 
     def note_module(self, module: Any) -> None:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
-        if id(module) not in self._noted:
-            self.modules[id(module)] = module
-            self._noted.update(map(id, module.modules()))
+        if self.on_module is not None:
+            self.on_module(module)
 
-    def module_guard(self) -> ModuleGuard:
-        """What the trace depends on in the Modules that it used."""
-        return ModuleGuard(self.modules.values())
+    def computes(self) -> bool:
+        """Whether anything was computed, or written into outside memory."""
+        return self._serial > 0 or any(s.changed for s in self.input_states)
 
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.tree import Block, Check, End, Step, Tree
+from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
 
 __all__ = ["Exit", "Residual", "generate"]
@@ -144,10 +144,14 @@ class _Printer:
     def test(self, check: Check, key: Any) -> str:
         """The expression that tells whether a check has this outcome."""
         text = check.expression
+        if key == OTHERWISE:
+            return "True"
         if check.kind == "truth":
             return f"bool({text})" if key else f"not {text}"
         if check.kind == "same":
             return f"({text})" if key else f"not ({text})"
+        if check.kind == "number":
+            return f"{text} == {key!r}"
         how, seen = key
         if how == "any":
             return f"type({text}) is {self.tree.constant(seen)}"

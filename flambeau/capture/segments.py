@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
@@ -16,6 +16,7 @@ from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.views import View
 
@@ -43,13 +44,20 @@ class Result:
     steps: Any  # of a view
     history: bool
     leaf: bool  # a leaf that requires gradients
+    kind: type
+
+    def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
+        """Whether it is just what the segment makes."""
+        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
+        return plain and self.history == recorded and self.meta is meta
 
     def of(self, whole: Any, recorded: bool) -> Any:
         """The tensor, of what the segment made."""
-        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf
-        if plain and self.history == recorded and self.meta is whole.meta:
+        if self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
+        if self.kind is not Tensor:
+            part = Tensor._make_subclass(self.kind, part, False)
         if self.released:
             part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
         elif self.steps is not None:
@@ -75,14 +83,16 @@ class Runner:
     results: list[Result]
     serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
     operators: int = 0
+    names: list[str] = field(default_factory=list)  # of the inputs
     runs: int = 0
 
     def fits(self, *tensors: Any) -> bool:
-        """Whether the tensors are as they were recorded."""
-        for tensor, (meta, grad) in zip(tensors, self.metas, strict=True):
+        """Whether the tensors, inputs first and then those that lie in the memory of inputs, are as they were recorded."""
+        inputs = tensors[: len(self.metas)]
+        for tensor, (meta, grad) in zip(inputs, self.metas, strict=True):
             if tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
                 return False
-        if len({id(t.memory) for t in tensors}) != self.storages:
+        if len({id(t.memory) for t in inputs}) != self.storages:
             return False
         return all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in self.shared)
 
@@ -103,6 +113,7 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
 
     @property
@@ -123,6 +134,12 @@ class Writer:
             return ""
         if tensor.view_of is not None:
             return self._view(tensor)
+        for name, known in list(trace.known.values()):
+            if isinstance(known, TensorBase) and known.view_of is not None and known.view_of.base is tensor:
+                made, value = trace.step(f"{name}.view_of.base", lambda: tensor)
+                trace.know(tensor, made)
+                trace.known.setdefault(id(value), (made, value))
+                return made
         for name, known in list(trace.known.values()):
             if isinstance(known, TensorBase) and known.memory is tensor.memory and known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
@@ -156,6 +173,7 @@ class Writer:
         if recorder.calls or recorder.gradients_seen or any(s.tensor is None for s in recorder.states.values()):
             self.recorder = self.new_recorder()
             context.capture = None
+            trace.let_go()
             try:
                 _Closing(self, recorder).run()
             finally:
@@ -177,7 +195,7 @@ class _Closing:
         self.recorder = recorder
         recorder.forget_inner_gradients()
         self.seen = list(recorder.gradients_seen.values())
-        self.changed = [(leaf, leaf._grad) for leaf, old, _ in self.seen if leaf._grad is not old]
+        self.changed = [(leaf, leaf._grad) for leaf, old, read in self.seen if leaf._grad is not old or not read]
         self.olds: dict[int, str] = {}
 
     def run(self) -> None:
@@ -185,10 +203,14 @@ class _Closing:
         self._gradient_checks()
         for read, expected in self.recorder.guards:
             trace.check(f"{constant(read)}()", "look", ("guard", frozen(expected)))
-        if self.recorder.modules:
-            self._module_check()
+        if not self.recorder.computes():
+            self._gradient_steps()
+            return
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
+        inputs = {id(t) for t, _ in self.recorder.inputs}
+        self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
+        self.sharing_names = [self.writer.name(t) for t in self.sharing]
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
@@ -208,13 +230,6 @@ class _Closing:
                 if value is not None:
                     trace.known[id(value)] = (known, value)
                     trace.known.setdefault(id(old), (known, old))
-
-    def _module_check(self) -> None:
-        """The structure and settings of the Modules that were used."""
-        guard = self.recorder.module_guard()
-        constant = self.trace.tree.constant
-        while not self.trace.check(f"{constant(guard)}.failed() is None", "same", True):
-            pass
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -237,7 +252,8 @@ class _Closing:
                     break
                 continue
             runner = runner or self._runner()
-            if trace.check(f"{trace.tree.constant(runner)}.fits({given})", "same", True):
+            looked_at = given + "".join(f"{n}, " for n in self.sharing_names)
+            if trace.check(f"{trace.tree.constant(runner)}.fits({looked_at})", "same", True):
                 break
         if trace.ghost:
             step = trace.next_step()
@@ -245,15 +261,23 @@ class _Closing:
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]
+        viewers = self._viewers()  # also keeps alive what only the recording held
         text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
         trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
+        runner.names = names
         trace.tree.segments.append(runner)
-        viewers = self._viewers()
         results = [viewers[serial] for serial in runner.serials]
         trace.variables.update(zip(step_names, results, strict=True))
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
+        self._attributes(list(zip(step_names, results, strict=True)))
         return None, runner
+
+    def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
+        """What the program has set on tensors made inside."""
+        for name, tensor in tensors:
+            for key, value in getattr(tensor, "__dict__", {}).items():
+                self.trace.step(f"{name}.__dict__[{key!r}] = {self.writer.name_of(value)}", lambda: None, out=False)
 
     def _viewers(self) -> dict[tuple[int, int], Any]:
         """The tensors over storages made inside that are alive, by the numbers of storage and tensor."""
@@ -281,19 +305,17 @@ class _Closing:
                 released = tensor.entry is not None and not history
                 steps = None if tensor.view_of is None else tensor.view_of.steps
                 leaf = tensor.entry is None and tensor._requires_grad
-                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf))
+                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
-        places = {id(t): i for i, t in enumerate(segment.inputs)}
-        shared = [
-            (places[id(part)], places[id(owner)], part.address - owner.address)
-            for part, owner in recorder.shared if id(part) in places and id(owner) in places
-        ]  # fmt: skip
+        places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
+        shared = [(places[id(part)], places[id(owner)], part.address - owner.address) for part, owner in recorder.shared]
         metas = [(t.meta, dispatch.wants_gradient(t)) for t in segment.inputs]
         return Runner(segment, metas, len({id(t.memory) for t in segment.inputs}), shared, results, serials, recorder.calls)
 
     def _take(self, runner: Runner, made: list[Any]) -> None:
         """Give the ghost's tensors what the replay computed."""
         trace, viewers = self.trace, self._viewers()
+        shown: list[tuple[str, Any]] = []
         names = trace.block.steps[trace.index - 1].names
         for serial, name, real in zip(runner.serials, names, made, strict=True):
             tensor = viewers.pop(serial, None)
@@ -301,11 +323,13 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.known[id(tensor)] = (name, tensor)
+                shown.append((name, tensor))
+        self._attributes(shown)
         for state in self.recorder.states.values():
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
-                    state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.now
+                    state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
 
     def _gradient_steps(self) -> None:
         trace = self.trace

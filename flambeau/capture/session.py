@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.capture.calls import Calls
-from flambeau.capture.machine import Machine
+from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.machine import Interruption, Machine
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
@@ -20,7 +21,7 @@ from flambeau.core.context import context
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.tensor.base import TensorBase
 
-__all__ = ["Session", "modes", "set_modes"]
+__all__ = ["NotOneGraph", "Session", "modes", "set_modes"]
 
 SMALL = 64  # elements of a tensor whose contents may be compared as a whole
 
@@ -46,29 +47,52 @@ def contents(tensor: Any) -> bytes:
     return tensor.detach().numpy().tobytes()
 
 
+class CodeGuard:
+    """The code of the compiled function itself, which its program was made from."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.code = getattr(function, "__code__", None)
+
+    def failed(self) -> str | None:
+        """What changed, or None."""
+        return None if getattr(self.function, "__code__", None) is self.code else "its code was replaced"
+
+
+class NotOneGraph(Interruption):
+    """Why a function cannot be one graph."""
+
+
 class Session:
     """Interprets ``function`` once, growing ``tree``; ``found`` is where a replay of the tree came to its end."""
 
-    def __init__(self, tree: Tree, function: Callable[..., Any], found: Exit | None = None) -> None:
+    def __init__(self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False) -> None:
+        self.one_graph = one_graph
         self.tree = tree
         self.function = function
         self.trace = Trace(tree, found)
         self.trace.line = self.line
-        self.noted: dict[int, Any] = {}
+        self.noted: set[int] = set()
+        self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
-        self.trace.flush = self.flush
+        self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
         self.modes = modes()
         self.cuts: list[str] = []
 
+    @property
+    def performed(self) -> bool:
+        """Whether anything was done that an eager call would do again."""
+        return any(step.place is None for block in self.trace.block.line() for step in block.steps)
+
     def new_recorder(self) -> Recorder:
         """What records from now on."""
         recorder = Recorder()
         recorder.on_value = self.needs_value
         recorder.on_look = self.look
-        recorder.on_number = self.number
+        recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_risk, recorder.on_flush = self.in_try, self.flush
         return recorder
 
@@ -81,6 +105,15 @@ class Session:
                 return f"{name.rpartition('/')[2]}:{frame.line}"
         return source_lines.UNKNOWN
 
+    def note_module(self, module: Any) -> None:
+        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
+        if id(module) in self.noted or not self.trace.recording:
+            return
+        self.noted.update(map(id, module.modules()))
+        guard = ModuleGuard([module])
+        while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
+            pass
+
     def number(self, value: Any) -> NamedRead:
         """A number that a recorded operator takes: it is read where the program is now."""
         if isinstance(value.read, NamedRead):
@@ -92,14 +125,11 @@ class Session:
     def flush(self) -> None:
         """Run what is recorded so far."""
         self.writer.flush()
-        if not self.trace.recording:
-            self.writer.stop()
 
     def needs_value(self, reason: str) -> None:
         """Native code of ours does something that cannot be recorded: all after it is interpreted at every call."""
         self.cut(reason)
         self.trace.leave(reason)
-        self.writer.stop()
 
     def look(self, tensor: Any) -> None:
         """Native code of ours looks at the contents of a tensor: the line holds for these contents."""
@@ -122,6 +152,8 @@ class Session:
     def cut(self, why: str) -> None:
         """Note why the segment ends here."""
         self.cuts.append(f"{why} ({self.line()})")
+        if self.one_graph:
+            raise NotOneGraph(f"{self.cuts[-1]}; take that out of the function, or leave fullgraph=True out")
 
     # -- modes ------------------------------------------------------------------------------------------
     def sync_modes(self) -> None:
@@ -166,17 +198,20 @@ class Session:
         tensors: list[Any] = []
         taken = []
         for i, value in enumerate(args):
-            taken.append(self._take(f"args[{i}]", value, tensors))
+            taken.append(self._take(f"args[{i}]", value, tensors, i))
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
         function = self.function
         if not isinstance(function, type) and not hasattr(function, "_modules"):
             trace.known[id(function)] = (constant(function), function)
+            guard = CodeGuard(getattr(function, "__func__", function))
+            while not trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
+                pass
         return self.semantics.call(function, tuple(taken), named)
 
-    def _take(self, expression: str, value: Any, tensors: list[Any]) -> Any:
-        name, value = self.trace.step(expression, lambda: value)
+    def _take(self, expression: str, value: Any, tensors: list[Any], index: int = -1) -> Any:
+        name, value = self.trace.step(expression, lambda: value, place=("argument", index))
         found = self.trace.adopt(value, name)
         if isinstance(found, TensorBase) and not any(found is t for t in tensors):
             tensors.append(found)
@@ -187,6 +222,7 @@ class Session:
         self.flush()
         self.sync_modes()
         if trace.recording:
+            self.namer.inline = True
             try:
                 text = self.namer.name(value) if kind == "return" else ""
             except Uncapturable as reason:

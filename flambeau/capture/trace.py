@@ -6,17 +6,18 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import CellType, FunctionType
 from typing import Any
 
 from flambeau.capture.residual import Exit
-from flambeau.capture.tree import Block, Check, End, Step, Tree
-from flambeau.capture.values import ATOMS, WIDENED, Box, look_at, value_key
+from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
 from flambeau.tensor.base import TensorBase
 
+EMPTY = CellType()
 __all__ = ["Diverged", "Trace", "Uncapturable"]
-
-MOST_OUTCOMES = 24
 
 
 class Uncapturable(Exception):
@@ -34,7 +35,7 @@ class Trace:
         self.tree = tree
         self.block = tree.root
         self.index = 0
-        self.variables: dict[str, Any] = {} if found is None else dict(found.variables)
+        self.variables: dict[str, Any] = {} if found is None else found.variables
         self.stop = None if found is None else found.at
         self.error = None if found is None else found.error
         self.ghost = found is not None
@@ -48,8 +49,10 @@ class Trace:
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
+        self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
+        self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
         if self.ghost:
             self._prepare()
 
@@ -92,9 +95,17 @@ class Trace:
         self.contents = []
         for _, run in self.deferred:
             run()
+        self.deferred = [(text, nothing) for text, _ in self.deferred]
         end = self.block.end if self.block is self.stop else None
-        if isinstance(end, End):
+        if isinstance(end, End) and end.kind == "leave":
             self.recording = False
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is named any more: objects live as long as the program holds them."""
+        for kept in (self.known, self.inside, self.reads, self.variables, self.births):
+            kept.clear()
+        self.stopped()
 
     def enter(self, block: Block) -> None:
         """Go on in another block."""
@@ -109,14 +120,19 @@ class Trace:
         if self.ghost:
             raise Diverged(f"capture: {reason} at {self.line()}, and the replay went on")
         if self.recording:
-            self.block.end = End("leave", reason)
+            self.block.end = End("leave", "untouched" if self._untouched() else reason)
             self.tree.left.append(f"{reason} ({self.line()})")
             self.recording = False
+            self._forget()
+
+    def _untouched(self) -> bool:
+        """Whether nothing was done yet that a call from the start would do again: places were read, nothing else."""
+        return all(s.place is not None for b in self.block.line() for s in b.steps)
 
     # -- steps and checks -------------------------------------------------------------------------------
     def step(
         self, expression: str, run: Callable[[], Any], *, out: bool = True, names: list[str] | None = None, segment: Any = None,
-        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None,
+        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None, place: tuple[Any, ...] | None = None,
     ) -> tuple[str, Any]:  # fmt: skip
         """Do something that every call must do again; returns the variable that holds the result, and the result."""
         self.sync()
@@ -125,7 +141,7 @@ class Trace:
         if self.ghost:
             return self._follow(expression)
         names = names if names is not None else [self.tree.fresh()] if out else []
-        step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block)
+        step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block, place=place)
         try:
             value = run()
         except Exception as error:
@@ -170,7 +186,7 @@ class Trace:
         self.follow(step)
         return name, self.variables[name] if name else None
 
-    def check(self, expression: str, kind: str, key: Any) -> Any:
+    def check(self, expression: str, kind: str, key: Any, guard: Any = None) -> Any:
         """Note that what follows depends on how ``kind`` sees the expression; returns the outcome under which the line goes on."""
         self.sync()
         if not self.recording:
@@ -178,20 +194,23 @@ class Trace:
         if self.ghost:
             check = self.block.end
             if not isinstance(check, Check) or check.kind != kind or self.index < len(self.block.steps):
-                raise Diverged(f"capture: no check of {expression!r} is recorded at {self.line()}")
+                recorded = self.block.steps[self.index :] or check
+                raise Diverged(f"capture: met a check of {expression or kind!r} at {self.line()}, recorded is {recorded}")
             if check is not self.stop:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])
                 return outcome
             self.go_live()
-            key = self._widened(check, key) if check.kind == "look" else True not in check.outcomes
+            key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
+            if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
+                key = OTHERWISE
         else:
-            check = self.block.end = Check(expression, kind, self.line(), self.block)
+            check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)
         if key not in check.outcomes:
             check.outcomes[key] = Block((check, key))
         self.enter(check.outcomes[key])
-        if len(check.outcomes) > MOST_OUTCOMES and self.block.end is None:
-            self.leave(f"{expression} at {check.where} had {MOST_OUTCOMES} different outcomes")
+        if key == OTHERWISE:
+            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {expression}")
         return key
 
     @staticmethod
@@ -215,15 +234,16 @@ class Trace:
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
         self.check(name, "look", look_at(value))
-        known = self.known.get(id(value))
-        if known is not None:  # one object by two ways: the line relies on that
-            if known[0] != name:
-                self.check(f"{name} is {known[0]}", "same", True)
+        if value is MISSING:
             return value
-        end = self.block.end
-        if self.ghost and isinstance(end, Check) and end.kind == "same" and end.expression.startswith(f"{name} is "):
-            self.check(end.expression, "same", False)
-        self.know(value, name)
+        constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
+        if not constant:
+            same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
+            if same:
+                at = position(value, *[self.variables.get(n) for n in same])
+                self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+        if id(value) not in self.known or self.known[id(value)][1] is not value:
+            self.know(value, name)
         return value
 
     def know(self, value: Any, name: str) -> None:
@@ -231,14 +251,16 @@ class Trace:
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
 
-    def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False) -> Any:
+    def read(
+        self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None
+    ) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""
         if not self.recording:
             return get()
         hit = self.reads.get(key)
         if hit is not None:
             return self.fix(hit[0]) if fixed else hit[0]
-        name, value = self.step(expression, get)
+        name, value = self.step(expression, get, place=place)
         value = self.adopt(value, name)
         self.reads[key] = (value, None)
         return self.fix(value) if fixed else value
@@ -272,13 +294,24 @@ class Trace:
             return obj
         self.made += 1
         old = self.births.get(self.made) if self.ghost else None
-        if old is not None and type(old) is type(obj):
+        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, CellType)) or hasattr(obj, "__dict__")):
             self.contents.append((old, contents_of(old)))
             refill(old, contents_of(obj))
             obj = old
         self.numbers_of[id(obj)] = self.made
         self.inside[id(obj)] = obj
         return obj
+
+    def let_go(self) -> None:
+        """Forget objects made inside that only this trace still holds, and with them the tensors that they keep alive."""
+        found = True
+        while found:
+            found = False
+            for key in list(self.inside):
+                if sys.getrefcount(self.inside[key]) == 2:  # the dictionary's and the argument's
+                    del self.inside[key]
+                    self.numbers_of.pop(key, None)
+                    found = True
 
     def effect(self, text: Callable[[], str], run: Callable[[], Any], waits: bool) -> None:
         """Change something outside, for real and at once; the step is written where the tensors that it needs exist."""
@@ -290,23 +323,28 @@ class Trace:
         if live:
             run()
         if waits or self.deferred:
-            self.deferred.append((text, (lambda: None) if live else run))
+            self.deferred.append((text, nothing if live else run))
         else:
-            self._write(text, lambda: None)
+            self._write(text, nothing if live else run)
 
     def emit_deferred(self) -> None:
         """Write the steps of the effects that waited for a segment."""
         waiting, self.deferred = self.deferred, []
         for text, run in waiting:
-            self._write(text, run if self.ghost else (lambda: None))
+            self._write(text, run)
 
     def _write(self, text: Callable[[], str], run: Callable[[], Any]) -> None:
         try:
             expression = text()
         except Uncapturable as reason:
             self.leave(str(reason))
+            run()
         else:
             self.step(expression, run, out=False)
+
+
+def nothing() -> None:
+    """What is done for an effect that was performed already."""
 
 
 def _path(stop: Any) -> dict[int, Any]:
@@ -322,6 +360,8 @@ def contents_of(obj: Any) -> Any:
         return dict(obj)
     if isinstance(obj, set):
         return set(obj)
+    if isinstance(obj, CellType):
+        return getattr(obj, "cell_contents", MISSING) if obj != EMPTY else MISSING
     return dict(obj.__dict__)
 
 
@@ -332,10 +372,16 @@ def refill(obj: Any, contents: Any) -> None:
     elif isinstance(obj, (dict, set)):
         obj.clear()
         obj.update(contents)
+    elif isinstance(obj, CellType):
+        if contents is MISSING:
+            del obj.cell_contents
+        else:
+            obj.cell_contents = contents
     else:
         obj.__dict__.clear()
         obj.__dict__.update(contents)
 
 
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, TensorBase)
+def position(value: Any, *others: Any) -> int:
+    """Which of the others is this very object, -1 for none."""
+    return next((i for i, other in enumerate(others) if other is value), -1)

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Block", "Check", "End", "Step", "Tree"]
+__all__ = ["OTHERWISE", "Block", "Check", "End", "Step", "Tree"]
 
 
-@dataclass(eq=False, slots=True)
+OTHERWISE = ("otherwise", None)  # the outcome of a check that has had too many
+
+
+@dataclass(eq=False, slots=True, repr=False)
 class Step:
     """``names = expression``; ``raises`` holds how the line goes on when the expression raises that type of exception.
 
@@ -30,10 +33,14 @@ class Step:
     undo: Callable[[dict[str, Any]], None] | None = None
     raises: dict[type, Block] = field(default_factory=dict)
     error: str = ""  # the variable of what it raised
+    place: tuple[Any, ...] | None = None  # what it reads, where native code can read that too
     parent: Block | None = None
 
+    def __repr__(self) -> str:
+        return f"<step {', '.join(self.names)} = {self.expression}>"
 
-@dataclass(eq=False, slots=True)
+
+@dataclass(eq=False, slots=True, repr=False)
 class Check:
     """What the line depends on: how ``kind`` sees ``expression``; one block for each outcome met so far."""
 
@@ -42,6 +49,10 @@ class Check:
     where: str
     block: Block
     outcomes: dict[Any, Block] = field(default_factory=dict)
+    guard: Any = None
+
+    def __repr__(self) -> str:
+        return f"<check of {self.expression} by {self.kind}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class End:
     text: str
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Block:
     """Steps and what comes after them: a check, an end, or None where no run has gone on."""
 
@@ -61,22 +72,28 @@ class Block:
     steps: list[Step] = field(default_factory=list)
     end: Check | End | None = None
 
+    def __repr__(self) -> str:
+        return f"<block of {len(self.steps)} steps, then {self.end!r}>"
+
+    def line(self) -> Iterator[Block]:
+        """This block and those above it."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            above = None if block.parent is None else block.parent[0]
+            block = above.block if isinstance(above, Check) else None if above is None else above.parent
+
     def path(self) -> dict[int, Any]:
         """By the id of each check and step on the way from the root to here, its outcome."""
-        outcomes: dict[int, Any] = {}
-        block: Block | None = self
-        while block is not None and block.parent is not None:
-            above, key = block.parent
-            outcomes[id(above)] = key
-            block = above.block if isinstance(above, Check) else above.parent
-        return outcomes
+        return {id(b.parent[0]): b.parent[1] for b in self.line() if b.parent is not None}
 
 
 class Tree:
     """All that is kept of one compiled function: the blocks, the constants that they name, and what was counted."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most_outcomes: int = 8) -> None:
         self.name = name
+        self.most_outcomes = most_outcomes
         self.root = Block()
         self.constants: dict[str, Any] = {}
         self._names: dict[int, str] = {}

@@ -32,6 +32,16 @@ class Same:
         return id(self.value)
 
 
+class _Missing:
+    """The type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()  # what a place holds that holds nothing
+
+
 class Box:
     """A number or string whose value may be another one at the next call: ``value`` now, in variable ``name`` of the program.
 
@@ -67,7 +77,9 @@ def tensor_key(value: Any) -> Any:
     """What of a tensor a graph is recorded for."""
     if not isinstance(value, TensorBase):
         return type(value)
-    return type(value), value.meta, wants_gradient(value), value.entry is None
+    view = value.view_of
+    shown = None if view is None or view.base.memory is not value.memory else (view.base.meta, value.address - view.base.address)
+    return type(value), value.meta, wants_gradient(value), value.entry is None, shown
 
 
 def code_key(value: Any) -> Any:

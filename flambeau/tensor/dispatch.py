@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,19 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
         return tensor
 
     new_tensor = make
+
+
+def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
+    """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
+    memory = tensor.memory
+    if tensor_class is None:
+        out = new_tensor(memory, tensor.address, tensor.meta)
+    else:
+        out = object.__new__(tensor_class)
+        fill_base(out, memory, tensor.address, tensor.meta)
+    if memory.pending is not None:
+        memory.pending.viewers.append(weakref.ref(out))
+    return out
 
 
 # -- arguments ------------------------------------------------------------------------------------------

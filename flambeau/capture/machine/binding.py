@@ -46,7 +46,7 @@ def _bind(
 
 def _bind_keywords(semantics: Semantics, code: types.CodeType, fast: list[Any], kwargs: dict[str, Any], place: int) -> bool:
     names = code.co_varnames
-    rest: dict[str, Any] | None = {} if code.co_flags & KEYWORDS else None
+    rest: dict[str, Any] | None = semantics.build_map([], []) if code.co_flags & KEYWORDS else None
     places = {name: n for n, name in enumerate(names[: code.co_argcount + code.co_kwonlyargcount]) if n >= code.co_posonlyargcount}
     for name, value in kwargs.items():
         if not isinstance(name, str):
