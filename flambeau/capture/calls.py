@@ -19,6 +19,7 @@ from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
 from flambeau.core.context import context
+from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 
@@ -97,6 +98,8 @@ class Calls(Operators):
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.trace.fix(function) if type(function) is Box else function
+        if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
+            function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
             if type(function.__func__) is not types.FunctionType:
@@ -179,8 +182,7 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
-        # That of Module has a native form in front of it, which cannot be entered.
-        call = next(c.__dict__["__call__"] for c in type(module).__mro__ if type(c.__dict__.get("__call__")) is types.FunctionType)
+        call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
         forward = module.__dict__.get("forward") or self._of_module(module, "forward")
@@ -291,7 +293,7 @@ class Calls(Operators):
         if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
-        if kwargs.get("generator") is not None:
+        if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
@@ -313,7 +315,9 @@ class Calls(Operators):
         roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
         waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
         entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
-        seen: set[int] = set()
+        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
+        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
+        seen = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
         while entries:
             entry = entries.pop()
             if id(entry) in seen or isinstance(entry, TensorBase):
@@ -396,8 +400,8 @@ class Calls(Operators):
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
         for i, value in enumerate(args):
-            if self._iterates_in_python(value) and function in CONSUMERS:
-                args = (*args[:i], list(self._items(value)), *args[i + 1 :])
+            if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
+                args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
         special = SPECIAL.get(function)
         if special is not None and args and type(static_lookup(type(args[0]), special)) is types.FunctionType and not is_ours(type(args[0])):
             return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)

@@ -61,7 +61,10 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._quick is not None and not kwargs:
-            found = self._quick(args)
+            try:
+                found = self._quick(args)
+            except (IndexError, RuntimeError):
+                found = MISSED  # a value that an operator cannot work with; nothing was done yet
             if found is not MISSED:
                 _replays[0] += 1
                 return found

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import Segment, close_segment, needs_history
+from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
 from flambeau.capture.trace import Diverged, Trace
 from flambeau.capture.tree import Check
-from flambeau.capture.values import Same, frozen
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
@@ -113,6 +112,7 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
         self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
 
@@ -196,14 +196,10 @@ class _Closing:
         recorder.forget_inner_gradients()
         self.seen = list(recorder.gradients_seen.values())
         self.changed = [(leaf, leaf._grad) for leaf, old, read in self.seen if leaf._grad is not old or not read]
-        self.olds: dict[int, str] = {}
 
     def run(self) -> None:
-        trace, constant = self.trace, self.trace.tree.constant
-        self._gradient_checks()
-        for read, expected in self.recorder.guards:
-            trace.check(f"{constant(read)}()", "look", ("guard", frozen(expected)))
         if not self.recorder.computes():
+            settle_views(self.recorder)
             self._gradient_steps()
             return
         names = [self._input(t) for t, _ in self.recorder.inputs]
@@ -215,21 +211,6 @@ class _Closing:
         if runner is not None and made is not None:
             self._take(runner, made)
         self._gradient_steps()
-
-    def _gradient_checks(self) -> None:
-        trace = self.trace
-        for leaf, old, read in self.seen:
-            name = self.writer.name(leaf)
-            changes = any(leaf is changed for changed, _ in self.changed)
-            if read:
-                seen = Same(None if old is None else old.meta)
-                trace.check(f"{trace.tree.constant(gradient_meta)}({name})", "look", ("is", seen))
-            if changes or (read and old is not None):
-                known, value = trace.step(f"{name}._grad", lambda old=old: old)
-                self.olds[id(leaf)] = known
-                if value is not None:
-                    trace.known[id(value)] = (known, value)
-                    trace.known.setdefault(id(old), (known, old))
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -330,11 +311,12 @@ class _Closing:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
                     state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+        settle_views(self.recorder)
 
     def _gradient_steps(self) -> None:
         trace = self.trace
         for leaf, gradient in self.changed:
-            name, old = self.writer.name(leaf), self.olds[id(leaf)]
+            name, old = self.writer.name(leaf), self.writer.gradients[id(leaf)]
             given = "None" if gradient is None else self.writer.name(gradient)
 
             def undo(variables: dict[str, Any], name: str = name, old: str = old, leaf: Any = leaf) -> None:

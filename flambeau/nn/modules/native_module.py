@@ -30,7 +30,6 @@ def install(module_class: type[Any]) -> None:
     native.hold("forward_name", sys.intern("forward"))
     native.hold("call_module", module_class.__call__)
     native.hold("no_such_part", module_class.__getattr__)
-    module_class.__call__ = heap_types.make_method(
-        module_class, "__call__", native.symbols["module_call"], heap_types.METH_FASTCALL | heap_types.METH_KEYWORDS
-    )
-    module_class.__getattr__ = heap_types.make_method(module_class, "__getattr__", native.symbols["module_getattr"], heap_types.METH_ONE)
+    fast = heap_types.METH_FASTCALL | heap_types.METH_KEYWORDS
+    heap_types.put_in_front(module_class, "__call__", native.symbols["module_call"], fast)
+    heap_types.put_in_front(module_class, "__getattr__", native.symbols["module_getattr"], heap_types.METH_ONE)

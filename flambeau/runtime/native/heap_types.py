@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import BuiltinMethodType, MethodDescriptorType, MethodType
 from typing import Any
 
 from flambeau.runtime.native.language import Struct
 
-__all__ = ["HeapType", "keep", "make_function", "make_method", "make_type"]
+__all__ = ["HeapType", "keep", "make_function", "make_method", "make_type", "put_in_front", "python_form"]
 
 _api = ctypes.pythonapi
 # By the names of the C headers; these numbers are part of the stable ABI.
@@ -119,6 +120,26 @@ def make_function(name: str, address: int, flags: int, bound: Any = None) -> Any
         keep(method)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(("PyCFunction_NewEx", _api))
     return make(ctypes.addressof(method), bound, None)
+
+
+_python_forms: dict[Any, Any] = {}
+
+
+def python_form(function: Any) -> Any:
+    """The method written in Python that a native one stands in front of, bound where that is; any other function as it is."""
+    if type(function) is not BuiltinMethodType:
+        return _python_forms.get(function, function)
+    owner = function.__self__
+    native = next((c.__dict__[function.__name__] for c in type(owner).__mro__ if function.__name__ in c.__dict__), None)
+    form = _python_forms.get(native) if type(native) is MethodDescriptorType else None
+    return function if form is None else MethodType(form, owner)
+
+
+def put_in_front(owner: type[Any], name: str, address: int, flags: int) -> None:
+    """Let a method of `owner` be native; the one written in Python stays its `python_form`."""
+    method = make_method(owner, name, address, flags)
+    _python_forms[method] = getattr(owner, name)
+    setattr(owner, name, method)
 
 
 def make_method(owner: type[Any], name: str, address: int, flags: int) -> Any:
