@@ -7,8 +7,8 @@ from typing import Any
 
 from flambeau.runtime.native import graphs, heap_types, layouts, library
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor.dispatch import CallPlan
 from flambeau.tensor.native_plan import Block, NativePlan, pack, performable
+from flambeau.tensor.plans import CallPlan
 
 __all__ = ["Check", "Source", "graph_entry"]
 

@@ -13,7 +13,7 @@ from flambeau.runtime.launch import TaskArray
 from flambeau.runtime.native import launch, layouts
 from flambeau.runtime.native.language import Struct
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor.dispatch import CallPlan
+from flambeau.tensor.plans import CallPlan
 
 __all__ = ["Block", "NativePlan", "pack", "performable", "recording_of", "remember_backward"]
 

@@ -140,7 +140,7 @@ def test_steady_eager_step_runs_natively() -> None:
 
 
 def test_calls_left_to_python_are_counted_with_their_reasons() -> None:
-    x, y = torch.ones(3), torch.ones(3, requires_grad=True)
+    x, y = torch.ones(3, 7, 11), torch.ones(11, 7, 3, requires_grad=True)
 
     def call() -> None:
         torch.Tensor.add(x, x)  # native from the third time on
