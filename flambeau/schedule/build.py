@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, substitute, symbol
+from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, recombine, substitute, symbol
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
@@ -109,7 +109,7 @@ class KernelBuilder:
         outer, outer_map = merge_axes(order_axes(outer, accesses), indices, "a")
         inner, inner_map = merge_axes(order_axes(inner, accesses), indices, "r")
         replaced = {**outer_map, **inner_map}
-        vector = self._vector(outer, inner, [substitute(i, replaced) for i in accesses])
+        vector = self._vector(outer, inner, [recombine(substitute(i, replaced)) for i in accesses])
         return outer, inner, replaced, vector
 
     def _vector(self, outer: Axes, inner: Axes, accesses: Sequence[Dim]) -> str:
