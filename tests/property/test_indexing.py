@@ -85,7 +85,7 @@ def test_set(case: tuple[Guarded, tuple[Any, ...], Any], form: int, alias: bool)
         value = np.asarray(values(kind, (), 3))
     elif form == 1 and found.ndim:
         value = value[:1] if found.shape[0] else value
-    wanted = guard.view.copy()
+    wanted = np.array(guard.view)
     positions = np.arange(wanted.size).reshape(wanted.shape)[index]
     assume(len(np.unique(positions)) == positions.size)  # otherwise the order of writes would count
     if alias and found.shape == guard.view.shape:
