@@ -29,7 +29,7 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
             continue
         if choice == 1 and not any(i is Ellipsis for i in out):
             out.append(Ellipsis)
-            axis += draw(st.integers(0, len(shape) - axis))
+            axis += draw(st.integers(1, len(shape) - axis))  # one of no axes parts arrays of positions in numpy, not in torch
             continue
         if choice == 2 and n:
             out.append(draw(st.integers(-n, n - 1)))
