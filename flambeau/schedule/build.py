@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import (
@@ -21,7 +22,7 @@ from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
 from flambeau.schedule.fingerprint import fingerprint
 from flambeau.schedule.grouping import Group, core_axes, product_axes
-from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
+from flambeau.schedule.lowering import Lowerer, Reader, part_of, scatter_value
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class KernelBuilder:
     ) -> None:
         self.group = group
         self.targets = targets
-        self.reader = reader
+        self.reader = partial(part_of, reader=reader, members=group.members)
         self.buffer_types = buffer_types
         self.scalar_types = scalar_types
 
@@ -72,13 +73,17 @@ class KernelBuilder:
         found = _built.get(key)
         places = [s.buffer for s in mark.sources] + [t.buffer for t in self.targets]
         scalars = [s.scalar for s in mark.sources]
+        begins = [s.offset for s in mark.sources] + [0 for _ in self.targets]
         if found is None:
             built = self._build()
             buffers = tuple(places.index(b) for b in built.buffers)
-            found = _built[key] = replace(built, buffers=buffers, scalars=tuple(scalars.index(s) for s in built.scalars))
+            origins = tuple(origin - begins[b] for origin, b in zip(built.origins, buffers, strict=True))
+            found = _built[key] = replace(built, buffers=buffers, scalars=tuple(scalars.index(s) for s in built.scalars), origins=origins)
             if len(_built) > MEMORY:
                 _built.clear()
-        return replace(found, buffers=tuple(places[b] for b in found.buffers), scalars=tuple(scalars[s] for s in found.scalars))
+        origins = tuple(origin + begins[b] for origin, b in zip(found.origins, found.buffers, strict=True))
+        buffers = tuple(places[b] for b in found.buffers)
+        return replace(found, buffers=buffers, scalars=tuple(scalars[s] for s in found.scalars), origins=origins)
 
     def _build(self) -> BuiltKernel:
         outer, inner, replaced, vector = self._choose_axes()
