@@ -53,6 +53,10 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Methods that change what a tensor object is, not its values.
+MARKS = frozenset((
+    "register_hook", "retain_grad", "requires_grad_", "detach_", "register_post_accumulate_grad_hook", "set_", "resize_", "share_memory_",
+))  # fmt: skip
 # Those after which other code shares memory with a tensor.
 EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
@@ -283,6 +287,8 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1])):
+            return self.host(function, args, kwargs, forget=False)
         if name in EXPORTS:
             self.session.exported = True
         if tensor_method and name in VALUES:
@@ -312,17 +318,20 @@ class Calls(Operators):
         roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
         waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
         entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
+        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
+        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
+        stops = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
+        recorder = self.namer.writer.recorder
         seen: set[int] = set()
         while entries:
             entry = entries.pop()
-            if id(entry) in seen or isinstance(entry, TensorBase):
+            if id(entry) in seen or id(entry) in stops or isinstance(entry, TensorBase):
                 continue
             seen.add(id(entry))
-            if not isinstance(entry, (CaptureEntry, ViewReadEntry, ViewWriteEntry)) and type(entry).__module__ != "flambeau.tensor.function":
+            recorded = isinstance(entry, (ViewReadEntry, ViewWriteEntry)) or (isinstance(entry, CaptureEntry) and entry.recorder is recorder)
+            if not recorded and (not stops or leads_to(entry, stops)):
                 return False
-            if isinstance(entry, CaptureEntry) and entry.recorder is not self.namer.writer.recorder:
-                return False
-            entries += [edge[0] for edge in entry.edges if edge is not None]
+            entries += [edge[0] for edge in entry.edges if edge is not None] if recorded else []
         return True
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -527,6 +536,19 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def leads_to(entry: Any, stops: set[int]) -> bool:
+    """Whether backward from a tape entry comes to one of these."""
+    waiting, seen = [entry], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in stops:
+            return True
+        if id(one) not in seen and not isinstance(one, TensorBase):
+            seen.add(id(one))
+            waiting += [edge[0] for edge in one.edges if edge is not None]
+    return False
 
 
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)

@@ -287,6 +287,8 @@ class Places(Semantics):
             obj.grad = kept  # type: ignore[attr-defined]
             return
         trace.wrote(obj.__dict__ if isinstance(obj, types.ModuleType) else obj, name, value)
+        if trace.ghost and isinstance(obj, TensorBase) and trace.variables.get(self.namer.name(obj), obj) is not obj:
+            setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
         if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
             self.namer.writer.flush()
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
