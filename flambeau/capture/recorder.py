@@ -56,7 +56,7 @@ class StorageState:
         self.position = position
         self.changed = False
         self.viewers: list[weakref.ref[Any]] = []
-        self.tracked = tensor is not None and meta.dtype.is_floating_point and wants_gradient(tensor)
+        self.tracked = tensor is not None and meta.dtype.is_inexact and wants_gradient(tensor)
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
@@ -108,7 +108,7 @@ class CaptureEntry(Entry):
 
 def gradient_edge(tensor: Any) -> Edge:
     """Where a gradient of the tensor goes, None when it takes no part in autograd."""
-    return edge_of(tensor) if tensor.meta.dtype.is_floating_point and wants_gradient(tensor) else None
+    return edge_of(tensor) if tensor.meta.dtype.is_inexact and wants_gradient(tensor) else None
 
 
 def span_of(tensors: Sequence[Any]) -> Any:
@@ -190,7 +190,7 @@ class Recorder:
         for n in toposort([node], lambda n: () if n in known else n.sources):
             if n not in known:
                 sources = n.sources[1:] if n.op is p.attach else n.sources
-                known[n] = n.op is not p.detach and n.dtype.is_floating_point and any(known.get(s, False) for s in sources)
+                known[n] = n.op is not p.detach and n.dtype.is_inexact and any(known.get(s, False) for s in sources)
         return known[node]
 
     def read(self, tensor: Any) -> Node:
@@ -325,7 +325,7 @@ class Recorder:
             return
         entry = CaptureEntry(self, title, operands, outputs)
         for output, tensor in enumerate(made):
-            if tensor.meta.dtype.is_floating_point:
+            if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
@@ -439,7 +439,7 @@ class Recorder:
             origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
         operands = self._operands(call, nodes)
         entry = None
-        if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
+        if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
             entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:

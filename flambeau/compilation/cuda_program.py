@@ -24,6 +24,7 @@ from flambeau.prims.declare import ALL as PRIMITIVES
 from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
+from flambeau.schedule.complex_parts import split_addresses, split_numbers
 from flambeau.schedule.memory import plan_memory
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
@@ -223,6 +224,9 @@ class BoundCudaProgram:
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Launch on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""
         device = self._device
+        seen = self.program.signature
+        numbers = split_numbers(numbers, self.program.numbers)
+        inputs, outputs = split_addresses(seen.inputs, inputs), split_addresses(seen.outputs, outputs)
         device.activate()
         # Whatever is launched later comes later: the arena may go back as soon as everything is launched.
         arena = Block(device, self.arena_bytes) if self.arena_bytes else None

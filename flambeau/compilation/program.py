@@ -18,6 +18,7 @@ from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
+from flambeau.schedule.complex_parts import merge_parts, split_complex, split_numbers
 from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import CPU_PIECES, long_reductions, split_reductions
 
@@ -48,9 +49,10 @@ class Program:
         name: str = "graph",
     ) -> None:  # fmt: skip
         self.name = name
-        self.graph = graph
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        # What callers see; the rest of the program knows real numbers only.
+        self.signature = graph
+        self.numbers = [node for node, spec in zip(graph.inputs, inputs, strict=True) if spec.scalar]
+        self.graph, self.inputs, self.outputs = split_complex(graph, inputs, outputs)
         self._sizes = sizes
 
     @cached_property
@@ -129,8 +131,9 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
-        self.input_patches = [[Patch(*p) for p in patches] for patches in plan.inputs]
-        self.output_patches = [[Patch(*p) for p in patches] for patches in plan.outputs]
+        seen = program.signature
+        self.input_patches = merge_parts(seen.inputs, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
+        self.output_patches = merge_parts(seen.outputs, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]
         self.scalar_slots = [[(slot, BY_NAME[kind]) for slot, kind in slots] for slots in plan.scalars]
         self.random_slots = plan.randoms
@@ -170,7 +173,7 @@ class BoundProgram:
         for address, patches in zip(outputs, self.output_patches, strict=True):
             for slot, offset in patches:
                 slots[slot] = address + offset
-        for value, targets in zip(numbers, self.scalar_slots, strict=True):
+        for value, targets in zip(split_numbers(numbers, self.program.numbers), self.scalar_slots, strict=True):
             for slot, kind in targets:
                 slots[slot] = bits_of(value, kind)
         for slot in self.random_slots:

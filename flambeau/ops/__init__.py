@@ -48,6 +48,15 @@ from flambeau.ops.comparison import logical_xor as logical_xor
 from flambeau.ops.comparison import lt as lt
 from flambeau.ops.comparison import ne as ne
 from flambeau.ops.comparison import signbit as signbit
+from flambeau.ops.complex import angle as angle
+from flambeau.ops.complex import complex as complex
+from flambeau.ops.complex import conj as conj
+from flambeau.ops.complex import imag as imag
+from flambeau.ops.complex import polar as polar
+from flambeau.ops.complex import real as real
+from flambeau.ops.complex import sgn as sgn
+from flambeau.ops.complex import view_as_complex as view_as_complex
+from flambeau.ops.complex import view_as_real as view_as_real
 from flambeau.ops.convolution import col2im as col2im
 from flambeau.ops.convolution import conv1d as conv1d
 from flambeau.ops.convolution import conv2d as conv2d

@@ -142,7 +142,7 @@ class Operator:
 
     def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
         if value is None or not isinstance(value, Node):
-            if isinstance(value, (bool, int, float)) and not (name in self.defaults and _same(value, self.defaults[name])):
+            if isinstance(value, (bool, int, float, complex)) and not (name in self.defaults and _same(value, self.defaults[name])):
                 if compute is not None and name in self.promoted:
                     return constant(value, (), compute)
                 return full(shape=(), value=value, dtype=exact_type(value), weak=True)
@@ -305,14 +305,16 @@ def forget_with_default_float(forget: Callable[[], None]) -> None:
     _made_for_default.append(forget)
 
 
-def number_type(value: bool | int | float) -> dtype:
+def number_type(value: bool | int | float | complex) -> dtype:
     """The type a Python number has where nothing else decides."""
+    if isinstance(value, complex):
+        return default_float().to_complex()
     return dtypes.bool_ if isinstance(value, bool) else dtypes.int64 if isinstance(value, int) else default_float()
 
 
-def exact_type(value: bool | int | float) -> dtype:
+def exact_type(value: bool | int | float | complex) -> dtype:
     """The type that holds a Python number unrounded, for numbers that take no part in promotion."""
-    return dtypes.float64 if isinstance(value, float) else number_type(value)
+    return dtypes.complex128 if isinstance(value, complex) else dtypes.float64 if isinstance(value, float) else number_type(value)
 
 
 _CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
@@ -323,13 +325,13 @@ def result_type(operands: Iterable[Any]) -> dtype:
     tiers: list[dtype | None] = [None, None, None]
     for operand in operands:
         if isinstance(operand, (bool, int, float, complex)):
-            tier, kind = 2, dtypes.complex64 if isinstance(operand, complex) else number_type(operand)
+            tier, kind = 2, number_type(operand)
         else:
             aval: Aval = operand.aval
             tier = 2 if aval.weak else 1 if not aval.shape else 0
             kind = aval.dtype
-            if aval.weak and kind.is_floating_point:
-                kind = default_float()
+            if aval.weak and kind.is_inexact:
+                kind = default_float() if kind.is_floating_point else default_float().to_complex()
         tiers[tier] = kind if tiers[tier] is None else dtypes.promote(tiers[tier], kind)  # type: ignore[arg-type]
     out: dtype | None = None
     for kind in tiers:

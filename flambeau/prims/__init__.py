@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from flambeau.prims.complex import as_complex as as_complex
+from flambeau.prims.complex import as_real as as_real
+from flambeau.prims.complex import pair as pair
+from flambeau.prims.complex import part as part
+from flambeau.prims.complex import slope as slope
+from flambeau.prims.complex import whole as whole
 from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
 from flambeau.prims.indexing import fold_windows as fold_windows

@@ -107,15 +107,18 @@ def _value(call: Call, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
-    if not isinstance(value, (bool, int, float)):
-        if isinstance(value, complex):
-            raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
+    if not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
     defaults = call.operator.defaults
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
+    return NumberSlot(len(call.numbers) - 1, number_kind(value))
+
+
+def number_kind(value: Any) -> type:
+    """The Python type of a number, of which the type may be a subclass."""
+    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -196,7 +199,7 @@ def make_plan(
     """
     count = len(function.graph.outputs)
     derivative = None
-    present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
+    present = tuple(o.dtype.is_inexact for o in function.graph.outputs)
     if recorded is not None:
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
     tracked = tuple(k for k, here in enumerate(present) if here)
@@ -219,7 +222,7 @@ def _constant_plan(
     """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
     run = plan_function(function, metas, sizes, foldings, results, into, views)
     outputs = function.graph.outputs
-    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_floating_point)
+    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_inexact)
     return CallPlan(run, structure, len(outputs), sizes, foldings, CONSTANT, wanted, metas, results, {}, recorded)
 
 
@@ -238,7 +241,7 @@ def wants_gradient(tensor: TensorBase) -> bool:
 def wanted_of(tensors: Sequence[TensorBase]) -> tuple[bool, ...]:
     if not context.grad_enabled:
         return ()
-    marks = tuple([t.meta.dtype.category == "float" and wants_gradient(t) for t in tensors])
+    marks = tuple([t.meta.dtype.is_inexact and wants_gradient(t) for t in tensors])
     return marks if True in marks else ()
 
 
@@ -273,7 +276,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         call.template,
         metas,
         [False] * len(metas),
-        [float if isinstance(n, float) else type(n) for n in call.numbers],
+        [number_kind(n) for n in call.numbers],
         call.sizes,
         folding,
         cast_to,
@@ -774,7 +777,7 @@ def refresh(tensor: TensorBase) -> None:
     assert view is not None
     tensor.seen_version = tensor.memory.version
     base = view.base
-    if view.steps and base.entry is not None and (base.meta.dtype.is_floating_point):
+    if view.steps and base.entry is not None and base.meta.dtype.is_inexact:
         tensor.entry = ViewReadEntry(edge_of(base), base.meta, tensor.meta, view)
         tensor.output, tensor._requires_grad = 0, True
 
