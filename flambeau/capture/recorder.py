@@ -51,7 +51,7 @@ class StorageState:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
-        self.node = node
+        self.node = p.whole(node) if meta.dtype.is_complex else node
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
@@ -371,7 +371,7 @@ class Recorder:
         made: list[Any] = []
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
-            meta = meta_of(view.shape, source.meta.dtype, view.strides, source.meta.device)
+            meta = meta_of(view.shape, node.dtype, view.strides, source.meta.device)
             tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
             tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
@@ -403,6 +403,7 @@ class Recorder:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
         if not followed and self.active(before):
             state.node = p.attach(state.node, before)
+        state.node = p.whole(state.node) if state.meta.dtype.is_complex else state.node
         state.changed = True
         tensor.memory.version += 1
 

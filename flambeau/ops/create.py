@@ -41,7 +41,9 @@ def ones(size: Sizes, *, dtype: dtype | None = None) -> Node:
 @op(samples=lambda m: [case((2, 3), 1.5), case((2,), 7, dtype=dtypes.float64), case((), 2.0), case((3,), True, dtype=dtypes.bool_)])
 def full(size: Sizes, fill_value: Value, *, dtype: dtype | None = None) -> Node:
     """One value in every place; a float's dtype is the default one unless given."""
-    kind = dtype or (default_float() if fill_value.dtype.is_floating_point and fill_value.aval.weak else fill_value.dtype)
+    kind = dtype or fill_value.dtype
+    if dtype is None and kind.is_inexact and fill_value.aval.weak:
+        kind = default_float().to_complex() if kind.is_complex else default_float()
     return _filled(fill_value, tuple(size), kind)
 
 

@@ -47,8 +47,8 @@ def _require_no_bool(operator: str, x: Node, instead: str) -> None:
 
 
 def _alpha(operator: str, alpha: Node | float, x: Node) -> Node:
-    fractional = alpha.dtype.is_floating_point if isinstance(alpha, Node) else isinstance(alpha, float)
-    if fractional and not x.dtype.is_floating_point:
+    fractional = alpha.dtype.is_inexact if isinstance(alpha, Node) else isinstance(alpha, (float, complex))
+    if fractional and not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: for integer tensors alpha must not be a floating point number; give an int")
     return matched(alpha, x)
 
@@ -83,7 +83,7 @@ def true_divide(x: Value, other: Value) -> Node:
 def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Node:
     """x / other in floating point; rounded toward zero for "trunc" and down for "floor", keeping integer types."""
     if rounding_mode is None:
-        return p.div(x, other) if x.dtype.is_floating_point else true_divide(x, other)
+        return p.div(x, other) if x.dtype.is_inexact else true_divide(x, other)
     if rounding_mode == "floor":
         return floor_divide(x, other)
     if rounding_mode != "trunc":
@@ -183,7 +183,7 @@ def pow(x: Value, exponent: Value) -> Node:
     """x ** exponent; integers to a negative power give 0, except 1 and -1."""
     if x.dtype is dtypes.bool_:
         raise NotImplementedError("pow: not implemented for torch.bool; convert with .to(torch.int64)")
-    if x.dtype.is_floating_point or not x.dtype.is_signed:
+    if x.dtype.is_inexact or not x.dtype.is_signed:
         return p.pow_(x, exponent)
     zero, one = p.number(0, x), p.number(1, x)
     odd = p.bitwise_and(exponent, one)
@@ -210,7 +210,7 @@ def pow_static(x: Value, exponent: float) -> Node:
     """x ** exponent for an exponent of ``STATIC_EXPONENTS``, by multiplication, division and square root."""
     if x.dtype is dtypes.bool_:
         raise NotImplementedError("pow: not implemented for torch.bool; convert with .to(torch.int64)")
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         if not isinstance(exponent, float) and exponent < 0:
             raise RuntimeError("pow: integers to negative integer powers are not allowed; convert with .float()")
         x = p.cast(x, to=default_float()) if isinstance(exponent, float) else x
@@ -231,8 +231,9 @@ def rsqrt(x: Value) -> Node:
 
 @op("pointwise", samples=s.powers)
 def float_power(x: Value, exponent: Value) -> Node:
-    """x ** exponent in float64."""
-    return p.pow_(converted(x, dtypes.float64), converted(exponent, dtypes.float64))
+    """x ** exponent in float64, or complex128."""
+    wide = dtypes.complex128 if x.dtype.is_complex or exponent.dtype.is_complex else dtypes.float64
+    return p.pow_(converted(x, wide), converted(exponent, wide))
 
 
 # -- rounding -------------------------------------------------------------------------------------------
@@ -590,7 +591,7 @@ def addcmul(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 
 @op("pointwise", promote="arithmetic", promoted=("x", "tensor1", "tensor2"), samples=s.ternary_with_value)
 def addcdiv(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 1) -> Node:
     """x + value * tensor1 / tensor2."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError("addcdiv: integer division is not supported; use x + value * torch.trunc(tensor1 / tensor2)")
     scaled = tensor1 if value == 1 else p.mul(matched(value, x), tensor1)
     return p.add(x, p.div(scaled, tensor2))
@@ -625,6 +626,8 @@ def masked_fill(x: Value, mask: Value, value: Value) -> Node:
 @op("pointwise", samples=s.replacements)
 def nan_to_num(x: Value, nan: Value | None = None, posinf: Value | None = None, neginf: Value | None = None) -> Node:
     """x with NaN (by 0), inf and -inf (by the largest and smallest finite number of the dtype) replaced."""
+    if x.dtype.is_complex:
+        return p.pair(*(nan_to_num(p.part(x, index=k), nan, posinf, neginf) for k in (0, 1)))
     if not x.dtype.is_floating_point:
         return x
     limit = float(ml_dtypes.finfo(x.dtype.numpy).max)

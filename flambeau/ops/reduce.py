@@ -93,7 +93,7 @@ def safe_sqrt(x: Node) -> Node:
 
 def _widened(x: Node, wanted: dtype | None) -> Node:
     """Integers and bools as int64, unless the caller named a type."""
-    return converted(x, dtypes.int64) if wanted is None and not x.dtype.is_floating_point else x
+    return converted(x, dtypes.int64) if wanted is None and not x.dtype.is_inexact else x
 
 
 def _require_elements(operator: str, x: Node, axes: tuple[int, ...], dim: Dims) -> None:
@@ -119,8 +119,8 @@ def sum(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | Non
 @op("general", promote="arithmetic", samples=s.reduction)
 def mean(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """The mean along ``dim`` (an int, several, or all for None) of a floating point tensor; NaN of nothing."""
-    if not x.dtype.is_floating_point:
-        raise RuntimeError(f"mean: could not infer output dtype; needs a floating point tensor or dtype=, got {x.dtype}")
+    if not x.dtype.is_inexact:
+        raise RuntimeError(f"mean: could not infer output dtype; needs a floating point or complex tensor or dtype=, got {x.dtype}")
     axes = axes_of(x, dim, "mean")
     return kept(mean_along(x, axes), axes, x.shape, keepdim)
 
@@ -143,7 +143,7 @@ def nansum(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | 
 @op("general", promote="arithmetic", samples=s.reduction_with_nan)
 def nanmean(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """The mean along ``dim`` of the elements that are not NaN."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"nanmean: needs a floating point tensor, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, "nanmean")
     absent = p.isnan(x)
@@ -278,15 +278,22 @@ def take_along(x: Node, index: Node, axis: int) -> Node:
     return p.take(x, *places)
 
 
+def squared(x: Node) -> Node:
+    """|x| ** 2, which of complex numbers is real."""
+    if not x.dtype.is_complex:
+        return p.mul(x, x)
+    return p.add(*(p.mul(v, v) for v in (p.part(x, index=0), p.part(x, index=1))))
+
+
 # -- spread ---------------------------------------------------------------------------------------------
 def _variance(operator: str, x: Node, dim: Dims, correction: float) -> tuple[Node, Node, tuple[int, ...]]:
     """Variance and mean along the axes, dropped: the mean first, then the mean of squared deviations."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: only supports floating point tensors, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, operator)
     average = mean_along(x, axes)
     deviation = p.sub(x, restored(average, axes, x.shape))
-    total = reduced(p.mul(deviation, deviation), "sum", axes)
+    total = reduced(squared(deviation), "sum", axes)
     freedom = p.sub(size_number(count_along(x, axes), total), p.number(correction, total))
     return p.div(total, p.maximum(freedom, p.number(0, total))), average, axes
 

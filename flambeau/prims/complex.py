@@ -92,7 +92,7 @@ def _part_of(z: Node, index: int) -> Node:
 
 part.on_pairs = _part_of
 as_real.on_pairs = lambda z: Node(as_real, (z,)) if z.op is not _PAIR else stacked(*z.sources)
-whole.on_pairs = lambda z: Node(whole, (z,))
+whole.on_pairs = lambda z: z if z.op is whole else Node(whole, (z,))
 
 
 def stacked(real: Node, imaginary: Node) -> Node:

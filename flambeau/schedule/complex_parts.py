@@ -8,7 +8,7 @@ from typing import Any
 from flambeau import prims as p
 from flambeau.core.aval import Aval
 from flambeau.core.symbolic import Dim, contiguous_strides
-from flambeau.ir.graph import Graph, graph_input
+from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 
@@ -42,9 +42,17 @@ def split_complex(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[O
             real_outputs.append(new)
             out_specs.append(OutputSpec(spec.strides, into[0]))
             continue
-        real_outputs += [p.part(new, index=k) for k in (0, 1)]
+        real_outputs += [_steppable(p.part(new, index=k)) for k in (0, 1)]
         out_specs += [OutputSpec(_doubled(old, spec.strides), i) for i in into]
     return Graph(tuple(real_inputs), tuple(real_outputs)), tuple(real_specs), tuple(out_specs)
+
+
+def _steppable(x: Node) -> Node:
+    """``x``, or a copy of what a template writes row by row, which cannot step over the other part."""
+    leaf = x
+    while leaf.op is not INPUT and leaf.op.family == "view":
+        leaf = leaf.sources[0]
+    return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join")) else x
 
 
 def _halves(node: Node) -> tuple[Node, Node]:

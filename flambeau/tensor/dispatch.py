@@ -743,7 +743,7 @@ def _write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
     """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
     gradient = graph_input("gradient", Aval(base.shape, base.dtype))
     view = _shown(gradient, steps)
-    rest = put(gradient, view, constant(0, view.shape, base.dtype))
+    rest = put(gradient, view, constant(0, view.shape, view.dtype))
     return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)
 
 

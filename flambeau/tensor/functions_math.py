@@ -18,60 +18,6 @@ from flambeau.tensor.functions_index import bincount
 Number = bool | int | float
 
 
-# -- real numbers as complex ones -----------------------------------------------------------------------
-def real(input: Any) -> Any:
-    """The real part: of a real tensor, itself."""
-    return input
-
-
-def conj(input: Any) -> Any:
-    """The complex conjugate: of a real tensor, itself."""
-    return input
-
-
-def conj_physical(input: Any, *, out: Any = None) -> Any:
-    """The complex conjugate, as a copy."""
-    result = ops.clone(input)
-    return result if out is None else write_out(out, result)
-
-
-def resolve_conj(input: Any) -> Any:
-    """A tensor without a pending conjugation: itself."""
-    return input
-
-
-def resolve_neg(input: Any) -> Any:
-    """A tensor without a pending negation: itself."""
-    return input
-
-
-def is_conj(input: Any) -> bool:
-    """Whether a conjugation is pending: never."""
-    return False
-
-
-def is_neg(input: Any) -> bool:
-    """Whether a negation is pending: never."""
-    return False
-
-
-def imag(input: Any) -> Any:
-    """The imaginary part; RuntimeError for real tensors."""
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-def isreal(input: Any) -> Any:
-    """Whether the imaginary part is 0: of a real tensor, everywhere."""
-    return ops.full(input.meta.shape, True)
-
-
-def angle(input: Any, *, out: Any = None) -> Any:
-    """The angle of a complex number, in radians: 0 or pi for real ones."""
-    x = input if input.meta.dtype.is_floating_point else ops.to_dtype(input, ops.true_divide(input, 1).meta.dtype)
-    result = ops.to_dtype(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), 3.141592653589793, 0.0)), x.meta.dtype)
-    return result if out is None else write_out(out, result)
-
-
 # -- differences and integrals --------------------------------------------------------------------------
 def _widths(x: Any, dx: Any, like: Any, dim: int) -> Any:
     if x is None:
