@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flambeau.ir.node import Node, toposort
 from flambeau.ops.declare import Region, region_of
-from flambeau.prims.complex import pair, part
+from flambeau.prims import complex as parted
 from flambeau.prims.pointwise import number
 from flambeau.prims.pointwise import total as total_of
 
@@ -28,7 +28,7 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
     for node in reversed(order):
         if node.dtype.is_complex:
             _gather_parts(node, total)
-        if node in wanted or node.op is part:
+        if node in wanted or node.op is parted.part:
             continue
         region = region_of(node)
         if region is not None:
@@ -42,10 +42,10 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
 
 def _gather_parts(node: Node, total: dict[Node, Node]) -> None:
     """Give a complex node the gradients of its parts, which all their readers have added to by now."""
-    found = [total.get(Node(part, (node,), index=k)) for k in (0, 1)]
+    found = [total.get(Node(parted.part, (node,), index=k)) for k in (0, 1)]
     known = next((g for g in found if g is not None), None)
     if known is not None:
-        _accumulate(total, node, pair(*(number(0, known) if g is None else g for g in found)))
+        _accumulate(total, node, parted.pair(*(number(0, known) if g is None else g for g in found)))
 
 
 def _through_node(node: Node, total: dict[Node, Node], active: set[Node]) -> None:

@@ -164,7 +164,7 @@ def triu_indices(row: Size, col: Size, offset: Size, count: Size, *, dtype: dtyp
 # -- random numbers, in PyTorch's order -------------------------------------------------------------------
 def _drawn(kind: str, shape: tuple[Dim, ...], target: dtype) -> Node:
     """Draws in the type that the stream is made in, rounded to ``target``."""
-    if not target.is_floating_point:
+    if not target.is_inexact:
         raise NotImplementedError(f"{kind}: random numbers of dtype {target} are not supported; draw floats and convert them")
     return p.converted(draw(kind, shape, target.compute), target)
 

@@ -114,10 +114,13 @@ class Operator:
                 by_name[name] = [self._operand(name, v, compute) for v in by_name[name]]
         if self.kind == "pointwise":
             self._broadcast(by_name)
-        out = self.body(**{n: by_name[n] for n in self.names if n in by_name}) if _has_keyword_only(self) else self.body(
-            *[by_name[n] for n in self.names]
+        out = (
+            self.body(**{n: by_name[n] for n in self.names if n in by_name})
+            if _has_keyword_only(self)
+            else self.body(*[by_name[n] for n in self.names])
         )
-        if self.derivative is not None:
+        # Declared derivatives are of real functions; complex ones are differentiated through their parts.
+        if self.derivative is not None and not any(_is_complex(v) for v in (*by_name.values(), out)):
             keep_region(self, by_name, out)
         if compute is None or compute is result:
             return out
@@ -222,6 +225,10 @@ def _require_same_dtype(operator: str, operands: Iterable[Any]) -> None:
     if len(found) > 1:
         names = " and ".join(map(str, found))
         raise RuntimeError(f"{operator}: expected operands of the same dtype, but got {names}; convert one with .to(dtype)")
+
+
+def _is_complex(value: Any) -> bool:
+    return value.dtype.is_complex if isinstance(value, Node) else isinstance(value, (list, tuple)) and any(map(_is_complex, value))
 
 
 def _has_keyword_only(operator: Operator) -> bool:
@@ -387,9 +394,7 @@ def normalize_dim(dim: int, rank: int, operator: str) -> int:
     """A dimension in [0, rank); IndexError as torch's outside [-rank, rank)."""
     span = max(rank, 1)
     if not -span <= dim < span:
-        raise IndexError(
-            f"{operator}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
+        raise IndexError(f"{operator}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
     return dim % span
 
 

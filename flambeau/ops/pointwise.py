@@ -41,6 +41,12 @@ def require_float(operator: str, x: Node) -> None:
         raise NotImplementedError(f"{operator}: not implemented for {x.dtype}; needs a floating point tensor, convert with .float()")
 
 
+def require_inexact(operator: str, x: Node) -> None:
+    """As `require_float`, for what has a meaning for complex numbers too."""
+    if not x.dtype.is_complex:
+        require_float(operator, x)
+
+
 def _require_no_bool(operator: str, x: Node, instead: str) -> None:
     if x.dtype is dtypes.bool_:
         raise RuntimeError(f"{operator}: a bool tensor is not supported; {instead}")
@@ -426,7 +432,10 @@ def digamma(x: Value) -> Node:
 @op("pointwise", promote="float", samples=s.unary)
 def sigmoid(x: Value) -> Node:
     """1 / (1 + exp(-x)), without overflow on either side."""
-    one, negative = p.number(1, x), p.lt(x, p.number(0, x))
+    one = p.number(1, x)
+    if x.dtype.is_complex:
+        return p.div(one, p.add(one, p.exp(p.neg(x))))
+    negative = p.lt(x, p.number(0, x))
     e = p.exp(p.where(negative, x, p.neg(x)))
     return p.div(p.where(negative, e, one), p.add(one, e))
 
@@ -512,6 +521,8 @@ hypot.derivative = lambda g, out, arguments: tuple(p.mul(g[0], p.div(a, out[0]))
 
 
 def _log_of_sum(x: Node, other: Node, base: str) -> Node:
+    if x.dtype.is_complex:
+        return _complex_log_of_sum(x, other, base)
     require_float("logaddexp" if base == "e" else "logaddexp2", x)
     large, zero = p.maximum(x, other), p.number(0, x)
     infinite = p.eq(x, other) & p.eq(p.abs_(x), p.number(math.inf, x))
@@ -521,6 +532,17 @@ def _log_of_sum(x: Node, other: Node, base: str) -> Node:
     else:
         extra = p.mul(p.log1p(p.exp2(gap)), p.number(1 / math.log(2), x))
     return p.where(infinite, x, p.add(large, extra))
+
+
+def _complex_log_of_sum(x: Node, other: Node, base: str) -> Node:
+    """From the operand with the larger real part; equal infinities are their own logarithm."""
+    if base != "e":
+        raise NotImplementedError(f'"logaddexp2" not implemented for {x.dtype}; use logaddexp')
+    a, b = p.part(x, index=0), p.part(other, index=0)
+    infinite, swap = p.eq(x, other) & p.eq(p.abs_(a), p.number(math.inf, a)), p.lt(a, b)
+    large, small = p.where(swap, other, x), p.where(swap, x, other)
+    gap = p.where(infinite, p.number(0, x), p.sub(small, large))
+    return p.where(infinite, x, p.add(large, p.log1p(p.exp(gap))))
 
 
 @op("pointwise", promote="arithmetic", samples=s.binary)
@@ -567,8 +589,9 @@ def nextafter(x: Value, other: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.interpolation)
 def lerp(x: Value, end: Value, weight: Value) -> Node:
     """x + weight * (end - x), computed from the nearer end."""
-    require_float("lerp", x)
-    near_start = p.lt(weight, p.number(0.5, x))
+    require_inexact("lerp", x)
+    size = p.abs_(weight) if x.dtype.is_complex else weight
+    near_start = p.lt(size, p.number(0.5, size))
     start = p.where(near_start, x, end)
     step = p.where(near_start, weight, p.sub(weight, p.number(1, x)))
     return p.add(start, p.mul(step, p.sub(end, x)))

@@ -14,7 +14,7 @@ from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
 from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
-from flambeau.ops.pointwise import converted, logaddexp, require_float
+from flambeau.ops.pointwise import converted, logaddexp, require_inexact
 
 Dims = int | Sequence[int] | None
 
@@ -333,9 +333,9 @@ def logsumexp(x: Value, dim: int | Sequence[int], keepdim: bool = False) -> Node
     axes = axes_of(x, dim, "logsumexp")
     if count_along(x, axes) == 0:
         return kept(p.log(reduced(p.exp(x), "sum", axes)), axes, x.shape, keepdim)
-    top = p.detach(reduced(x, "max", axes))
+    top = p.detach(reduced(p.part(x, index=0) if x.dtype.is_complex else x, "max", axes))
     # A row of -inf (or with +inf) would give inf - inf.
-    top = p.where(p.eq(p.abs_(top), p.number(math.inf, top)), p.number(0, top), top)
+    top = p.converted(p.where(p.eq(p.abs_(top), p.number(math.inf, top)), p.number(0, top), top), x.dtype)
     total = reduced(p.exp(p.sub(x, restored(top, axes, x.shape))), "sum", axes)
     return kept(p.add(p.log(total), top), axes, x.shape, keepdim)
 
@@ -350,10 +350,9 @@ _NORMS: dict[float, Callable[[Node, tuple[int, ...]], Node]] = {
 
 
 @op("general", promote="arithmetic", samples=s.norms)
-def vector_norm(
-    x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None
-) -> Node:
+def vector_norm(x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """(sum |x| ** ord) ** (1 / ord) along ``dim``; the largest for inf, the smallest for -inf, the count of nonzeros for 0."""
+    x = p.abs_(x) if x.dtype.is_complex else x
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"vector_norm: expected a floating point tensor, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, "vector_norm")
@@ -397,7 +396,7 @@ def cumprod(x: Value, dim: int, *, dtype: dtype | None = None) -> Node:
 @op("general", promote="arithmetic", samples=lambda make: (c for c in s.scans(make) if c[0][0].dtype.kind == "f"))
 def logcumsumexp(x: Value, dim: int) -> Node:
     """log(cumsum(exp(x))) along ``dim`` without overflow: in each of log2(n) steps with the sums twice as far back."""
-    require_float("logcumsumexp", x)
+    require_inexact("logcumsumexp", x)
     axis = axis_of(x, dim, "logcumsumexp")
     reach = 1
     while x.rank and x.shape[axis] > reach:

@@ -76,7 +76,9 @@ def parts(z: Node) -> tuple[Node, Node]:
 def halves_of(nodes: Sequence[Node]) -> dict[Node, tuple[Node, int]]:
     """Of computed parts of complex ``nodes``: the node, and which part of it they are."""
     pairs = [n for n in nodes if n.op is _PAIR]
-    return {s: (n, k) for n in reversed(pairs) for k, s in enumerate(n.sources) if s.op is not INPUT and s.op.family not in ("view", "source")}
+    return {
+        s: (n, k) for n in reversed(pairs) for k, s in enumerate(n.sources) if s.op is not INPUT and s.op.family not in ("view", "source")
+    }
 
 
 def _part_of(z: Node, index: int) -> Node:
@@ -114,7 +116,9 @@ def _slope_derivative(g: Node, out: Node, value: Node, *rest: Node) -> Gradients
     return tuple(found)
 
 
-slope = prim("slope", "pointwise", p.same, lambda value, *rest: value, "value, whose derivatives by x, y are dx, dy: operands value, x, dx, y, dy")
+slope = prim(
+    "slope", "pointwise", p.same, lambda value, *rest: value, "value, whose derivatives by x, y are dx, dy: operands value, x, dx, y, dy"
+)
 slope.differentiate(_slope_derivative)
 
 

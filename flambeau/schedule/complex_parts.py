@@ -96,6 +96,3 @@ def split_addresses(nodes: Sequence[Node], addresses: Sequence[int]) -> list[int
     return [
         a + k * node.dtype.itemsize // 2 for node, a in zip(nodes, addresses, strict=True) for k in range(2 if node.dtype.is_complex else 1)
     ]
-
-
-
