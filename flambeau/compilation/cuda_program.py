@@ -116,7 +116,7 @@ def _row_step(call: Call, sizes: Sizes) -> Step | None:
     length, inner = shape[axis], prod(shape[axis + 1 :])
     if call.kind == "scan":
         text, target = gpu_rows.scan_text(attributes["kind"], element), element
-    elif gpu_rows.can_sort(element, length):
+    elif call.kind == "argsort" and gpu_rows.can_sort(element, length):
         text, target = gpu_rows.argsort_text(element, attributes["descending"]), int64
     else:
         return None

@@ -20,6 +20,8 @@ from flambeau.schedule.schedule import Call, Schedule
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 from flambeau.templates.random_fill import SCRATCH_BYTES, random_fill
+from flambeau.templates.row_kernel import SLOTS as ROW_SLOTS
+from flambeau.templates.row_fourier import row_fourier
 from flambeau.templates.row_scan import row_scan
 from flambeau.templates.row_sort import row_argsort
 
@@ -57,6 +59,7 @@ class Emitted:
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
     functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
+    plan_slots: list[tuple[int, Dim, dtype]] = field(default_factory=list)  # of the plan of a Fourier transform: position, length, type
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""
@@ -219,10 +222,14 @@ def _volume(shape: Sequence[Dim], sizes: Sizes) -> int:
 def _emit_row(call: Call) -> Emitted:
     attributes = call.attributes
     axis, shape, element = attributes["axis"], attributes["shape"], attributes["dtype"]
-    if call.kind == "scan":
+    if call.kind == "fourier":
+        kernel = row_fourier(element, vector_bits(), cpu_features())
+    elif call.kind == "scan":
         kernel = row_scan(attributes["kind"], element, vector_bits(), cpu_features())
     else:
         kernel = row_argsort(element, attributes["descending"], vector_bits(), cpu_features())
+
+    plans: list[tuple[int, Dim, dtype]] = [(len(ROW_SLOTS), shape[axis], element)] if call.kind == "fourier" else []
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int]:
         return _volume(shape[:axis], sizes), evaluate(shape[axis], sizes), _volume(shape[axis + 1 :], sizes)
@@ -231,11 +238,11 @@ def _emit_row(call: Call) -> Emitted:
         outer, n, inner = dimensions(sizes)
         iterations, cost = kernel.iterations(outer, n, inner), max(1, kernel.cost(n, inner))
         grain = max(1, CHUNK_NANOSECONDS // cost)
-        return Launch(grain, -(-iterations // grain), iterations * cost, [None, None, outer, n, inner])
+        return Launch(grain, -(-iterations // grain), iterations * cost, [None, None, outer, n, inner, *[None] * len(plans)])
 
     def scratch(sizes: Sizes) -> int:
         _, n, inner = dimensions(sizes)
         return kernel.scratch_bytes(n, inner)
 
     buffers: list[tuple[int, int, Dim, int]] = [(2, call.reads[0], 0, 1), (3, call.writes[0], 0, 1)]
-    return Emitted(KernelText(kernel.text, kernel.name), call.wave, scratch, launch, buffers)
+    return Emitted(KernelText(kernel.text, kernel.name), call.wave, scratch, launch, buffers, plan_slots=plans)

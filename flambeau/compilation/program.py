@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flambeau.compilation.blueprint import Blueprint, blueprint_key, draw_blueprint, keep_blueprint, load_blueprint
 from flambeau.compilation.kernel_cache import find_kernels, get_kernels
 from flambeau.core import events
+from flambeau.core.cpu import vector_bits
 from flambeau.core.dtypes import BY_NAME, dtype
 from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
@@ -25,6 +26,7 @@ from flambeau.schedule.split import CPU_PIECES, long_reductions, split_reduction
 if TYPE_CHECKING:
     from flambeau.compilation.emission import Emitted
     from flambeau.schedule.schedule import Schedule
+    from flambeau.templates.fourier_plan import FourierPlan
 
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
@@ -110,6 +112,17 @@ class Program:
         return BoundProgram(self, plan, addresses)
 
 
+def _place_fourier_plans(tasks: TaskArray, plan: Blueprint) -> list[FourierPlan]:
+    from flambeau.templates.fourier_plan import fourier_plan  # noqa: PLC0415 - most processes do without
+
+    made: list[FourierPlan] = []
+    for slot, n, kind in plan.fourier_plans:
+        element = BY_NAME[kind]
+        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize)))
+        tasks.slots[slot] = made[-1].address
+    return made
+
+
 class Patch(NamedTuple):
     """Slot ``slot`` holds the address of a buffer plus ``offset`` bytes."""
 
@@ -120,7 +133,7 @@ class Patch(NamedTuple):
 class BoundProgram:
     """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("_on_times", "arena_bytes", "error_slots", "input_patches", "output_patches", "program", "random_slots", "release_gil",
+    __slots__ = ("_on_times", "arena_bytes", "error_slots", "fourier_plans", "input_patches", "output_patches", "program", "random_slots", "release_gil",
                  "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
     def __init__(self, program: Program, plan: Blueprint, addresses: Sequence[int]) -> None:
@@ -132,6 +145,7 @@ class BoundProgram:
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
         seen = program.signature
+        self.fourier_plans = _place_fourier_plans(self.tasks, plan) if plan.fourier_plans else []
         self.input_patches = merge_parts(seen.inputs, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
         self.output_patches = merge_parts(seen.outputs, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]

@@ -94,6 +94,9 @@ from flambeau.ops.dropout import feature_dropout as feature_dropout
 from flambeau.ops.einsum import einsum as einsum
 from flambeau.ops.embedding import embedding as embedding
 from flambeau.ops.embedding import embedding_bag as embedding_bag
+from flambeau.ops.fourier import fft_complex as fft_complex
+from flambeau.ops.fourier import fft_hermitian as fft_hermitian
+from flambeau.ops.fourier import fft_real as fft_real
 from flambeau.ops.grid_sample import grid_sample as grid_sample
 from flambeau.ops.indexing import bincount as bincount
 from flambeau.ops.indexing import bucketize as bucketize

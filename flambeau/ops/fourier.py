@@ -1,0 +1,95 @@
+"""Discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from flambeau import prims as p
+from flambeau.core.symbolic import Dim, product
+from flambeau.ir.node import Node
+from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.declare import Sizes, Value, op
+from flambeau.ops.indexing import size_number
+from flambeau.ops.rearrange import constant_padded
+from flambeau.ops.view import cut
+from flambeau.prims.complex import parts, stacked
+
+BACKWARD, ORTHOGONAL, FORWARD = "backward", "ortho", "forward"
+
+
+def _sized(x: Node, axis: int, n: Dim) -> Node:
+    """x cut to ``n`` elements along an axis, or filled up with zeros."""
+    have = x.shape[axis]
+    if have == n:
+        return x
+    return cut(x, axis, 0, n) if have > n else constant_padded(x, {axis: (0, n - have)}, 0.0)
+
+
+def _moved(x: Node, source: int, target: int) -> Node:
+    order = [a for a in range(x.rank) if a != source]
+    order.insert(target, source)
+    return p.permute(x, axes=tuple(order)) if source != target else x
+
+
+def _transformed(x: Node, axis: int, inverse: bool) -> Node:
+    """The sums along one axis of a real or complex x, complex."""
+    last = x.rank - 1
+    x = _moved(x, axis, last)
+    pairs = stacked(*reversed(parts(x))) if inverse else stacked(*parts(x))
+    out = p.fourier(pairs, axis=last)
+    return _moved(p.as_complex(p.swap_parts(out) if inverse else out), last, axis)
+
+
+def _scaled(x: Node, sizes: Sizes, norm: str, inverse: bool) -> Node:
+    """x over the product of the sizes, its root, or as it is."""
+    if norm == (FORWARD if inverse else BACKWARD):
+        return x
+    reals = parts(x) if x.dtype.is_complex else (x,)
+    count = p.converted(size_number(product(sizes), reals[0]), reals[0].dtype)
+    below = p.sqrt(count) if norm == ORTHOGONAL else count
+    scaled = [p.div(v, below) for v in reals]
+    return p.pair(*scaled) if x.dtype.is_complex else scaled[0]
+
+
+def _samples(m: SampleMaker) -> Calls:
+    out = [case(m.complex(3, 8), (8,), (1,)), case(m.float(6, 4), (5, 7), (0, 1), norm=ORTHOGONAL), case(m.complex(2, 30), (30,), (1,))]
+    return [*out, case(m.complex(35, 2), (40,), (0,), inverse=True), case(m.complex(2, 77), (77,), (1,), norm=FORWARD, inverse=True)]
+
+
+@op(promote="float", samples=_samples)
+def fft_complex(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKWARD, inverse: bool = False) -> Node:
+    """The transform along ``dims``, of x cut or filled up with zeros to ``sizes`` there."""
+    for axis, n in zip(dims, sizes, strict=True):
+        x = _sized(x, axis, n)
+    x = x if x.dtype.is_complex else p.cast(x, to=x.dtype.to_complex())
+    for axis in reversed(dims):
+        x = _transformed(x, axis, inverse)
+    return _scaled(x, sizes, norm, inverse)
+
+
+@op(promote="float", samples=lambda m: [case(m.float(3, 8), (8,), (1,)), case(m.float(4, 7), (6, 9), (1, 0), norm=ORTHOGONAL)])
+def fft_real(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKWARD) -> Node:
+    """The transform of a real x; along the last of ``dims`` only the first n // 2 + 1 elements, the others are their conjugates."""
+    *rest, last = dims
+    for axis, n in zip(dims, sizes, strict=True):
+        x = _sized(x, axis, n)
+    out = cut(_transformed(x, last, False), last, 0, sizes[-1] // 2 + 1)
+    for axis in reversed(rest):
+        out = _transformed(out, axis, False)
+    return _scaled(out, sizes, norm, False)
+
+
+@op(promote="float", samples=lambda m: [case(m.complex(3, 5), (8,), (1,)), case(m.complex(4, 7), (6, 9), (1, 0), norm=FORWARD)])
+def fft_hermitian(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKWARD) -> Node:
+    """The inverse of ``fft_real``: real, from half a spectrum along the last of ``dims``, where the result has ``sizes[-1]`` elements."""
+    *rest, last = dims
+    n = sizes[-1]
+    for axis, size in zip(rest, sizes[:-1], strict=True):
+        x = _sized(x, axis, size)
+    x = _sized(x, last, n // 2 + 1)
+    x = x if x.dtype.is_complex else p.cast(x, to=x.dtype.to_complex())
+    for axis in reversed(rest):
+        x = _transformed(x, axis, True)
+    mirrored = (n - 1) // 2
+    if mirrored > 0:
+        a, b = (cut(v, last, mirrored, mirrored, -1) for v in parts(x))
+        x = p.cat(x, p.pair(a, p.neg(b)), axis=last)
+    return _scaled(parts(_transformed(x, last, True))[0], sizes, norm, True)
