@@ -224,9 +224,10 @@ class BoundCudaProgram:
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Launch on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""
         device = self._device
-        seen = self.program.signature
+        seen, form = self.program.signature, self.program.form
         numbers = split_numbers(numbers, self.program.numbers)
-        inputs, outputs = split_addresses(seen.inputs, inputs), split_addresses(seen.outputs, outputs)
+        inputs = split_addresses(seen.inputs, form.input_counts, inputs)
+        outputs = split_addresses(seen.outputs, form.output_counts, outputs)
         device.activate()
         # Whatever is launched later comes later: the arena may go back as soon as everything is launched.
         arena = Block(device, self.arena_bytes) if self.arena_bytes else None

@@ -59,7 +59,7 @@ class Emitted:
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
     functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
-    plan_slots: list[tuple[int, Dim, dtype]] = field(default_factory=list)  # of the plan of a Fourier transform: position, length, type
+    plan_slots: list[tuple[int, Dim, dtype, str]] = field(default_factory=list)  # of Fourier plans: position, length, type, norm
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""
@@ -223,13 +223,13 @@ def _emit_row(call: Call) -> Emitted:
     attributes = call.attributes
     axis, shape, element = attributes["axis"], attributes["shape"], attributes["dtype"]
     if call.kind == "fourier":
-        kernel = row_fourier(element, vector_bits(), cpu_features())
+        kernel = row_fourier(element, attributes["inverse"], vector_bits(), cpu_features())
     elif call.kind == "scan":
         kernel = row_scan(attributes["kind"], element, vector_bits(), cpu_features())
     else:
         kernel = row_argsort(element, attributes["descending"], vector_bits(), cpu_features())
 
-    plans: list[tuple[int, Dim, dtype]] = [(len(ROW_SLOTS), shape[axis], element)] if call.kind == "fourier" else []
+    plans = [(len(ROW_SLOTS), shape[axis], element, attributes["norm"])] if call.kind == "fourier" else []
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int]:
         return _volume(shape[:axis], sizes), evaluate(shape[axis], sizes), _volume(shape[axis + 1 :], sizes)

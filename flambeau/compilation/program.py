@@ -54,7 +54,8 @@ class Program:
         # What callers see; the rest of the program knows real numbers only.
         self.signature = graph
         self.numbers = [node for node, spec in zip(graph.inputs, inputs, strict=True) if spec.scalar]
-        self.graph, self.inputs, self.outputs = split_complex(graph, inputs, outputs)
+        self.form = split_complex(graph, inputs, outputs)
+        self.graph, self.inputs, self.outputs = self.form.graph, self.form.inputs, self.form.outputs
         self._sizes = sizes
 
     @cached_property
@@ -116,9 +117,9 @@ def _place_fourier_plans(tasks: TaskArray, plan: Blueprint) -> list[FourierPlan]
     from flambeau.templates.fourier_plan import fourier_plan  # noqa: PLC0415 - most processes do without
 
     made: list[FourierPlan] = []
-    for slot, n, kind in plan.fourier_plans:
+    for slot, n, kind, norm in plan.fourier_plans:
         element = BY_NAME[kind]
-        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize)))
+        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize), norm))
         tasks.slots[slot] = made[-1].address
     return made
 
@@ -144,10 +145,10 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
-        seen = program.signature
+        seen, form = program.signature, program.form
         self.fourier_plans = _place_fourier_plans(self.tasks, plan) if plan.fourier_plans else []
-        self.input_patches = merge_parts(seen.inputs, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
-        self.output_patches = merge_parts(seen.outputs, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
+        self.input_patches = merge_parts(seen.inputs, form.input_counts, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
+        self.output_patches = merge_parts(seen.outputs, form.output_counts, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]
         self.scalar_slots = [[(slot, BY_NAME[kind]) for slot, kind in slots] for slots in plan.scalars]
         self.random_slots = plan.randoms

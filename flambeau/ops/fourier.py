@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from flambeau import prims as p
-from flambeau.core.symbolic import Dim, product
+from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
-from flambeau.ops.indexing import size_number
 from flambeau.ops.rearrange import constant_padded
 from flambeau.ops.view import cut
-from flambeau.prims.complex import parts, stacked
+from flambeau.prims.complex import parts
 
 BACKWARD, ORTHOGONAL, FORWARD = "backward", "ortho", "forward"
 
@@ -29,24 +28,16 @@ def _moved(x: Node, source: int, target: int) -> Node:
     return p.permute(x, axes=tuple(order)) if source != target else x
 
 
-def _transformed(x: Node, axis: int, inverse: bool) -> Node:
-    """The sums along one axis of a real or complex x, complex."""
+def _transformed(x: Node, axis: int, norm: str, inverse: bool) -> Node:
+    """The sums along one axis of a complex x, divided as ``norm`` says."""
     last = x.rank - 1
-    x = _moved(x, axis, last)
-    pairs = stacked(*reversed(parts(x))) if inverse else stacked(*parts(x))
-    out = p.fourier(pairs, axis=last)
-    return _moved(p.as_complex(p.swap_parts(out) if inverse else out), last, axis)
+    divided = "root" if norm == ORTHOGONAL else "length" if norm == (BACKWARD if inverse else FORWARD) else "none"
+    out = p.fourier(p.as_real(_moved(x, axis, last)), axis=last, inverse=inverse, norm=divided)
+    return _moved(p.as_complex(out), last, axis)
 
 
-def _scaled(x: Node, sizes: Sizes, norm: str, inverse: bool) -> Node:
-    """x over the product of the sizes, its root, or as it is."""
-    if norm == (FORWARD if inverse else BACKWARD):
-        return x
-    reals = parts(x) if x.dtype.is_complex else (x,)
-    count = p.converted(size_number(product(sizes), reals[0]), reals[0].dtype)
-    below = p.sqrt(count) if norm == ORTHOGONAL else count
-    scaled = [p.div(v, below) for v in reals]
-    return p.pair(*scaled) if x.dtype.is_complex else scaled[0]
+def _as_complex(x: Node) -> Node:
+    return x if x.dtype.is_complex else p.cast(x, to=x.dtype.to_complex())
 
 
 def _samples(m: SampleMaker) -> Calls:
@@ -59,10 +50,10 @@ def fft_complex(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKW
     """The transform along ``dims``, of x cut or filled up with zeros to ``sizes`` there."""
     for axis, n in zip(dims, sizes, strict=True):
         x = _sized(x, axis, n)
-    x = x if x.dtype.is_complex else p.cast(x, to=x.dtype.to_complex())
+    x = _as_complex(x)
     for axis in reversed(dims):
-        x = _transformed(x, axis, inverse)
-    return _scaled(x, sizes, norm, inverse)
+        x = _transformed(x, axis, norm, inverse)
+    return x
 
 
 @op(promote="float", samples=lambda m: [case(m.float(3, 8), (8,), (1,)), case(m.float(4, 7), (6, 9), (1, 0), norm=ORTHOGONAL)])
@@ -71,10 +62,10 @@ def fft_real(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKWARD
     *rest, last = dims
     for axis, n in zip(dims, sizes, strict=True):
         x = _sized(x, axis, n)
-    out = cut(_transformed(x, last, False), last, 0, sizes[-1] // 2 + 1)
+    out = cut(_transformed(_as_complex(x), last, norm, False), last, 0, sizes[-1] // 2 + 1)
     for axis in reversed(rest):
-        out = _transformed(out, axis, False)
-    return _scaled(out, sizes, norm, False)
+        out = _transformed(out, axis, norm, False)
+    return out
 
 
 @op(promote="float", samples=lambda m: [case(m.complex(3, 5), (8,), (1,)), case(m.complex(4, 7), (6, 9), (1, 0), norm=FORWARD)])
@@ -85,11 +76,11 @@ def fft_hermitian(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BAC
     for axis, size in zip(rest, sizes[:-1], strict=True):
         x = _sized(x, axis, size)
     x = _sized(x, last, n // 2 + 1)
-    x = x if x.dtype.is_complex else p.cast(x, to=x.dtype.to_complex())
+    x = _as_complex(x)
     for axis in reversed(rest):
-        x = _transformed(x, axis, True)
+        x = _transformed(x, axis, norm, True)
     mirrored = (n - 1) // 2
     if mirrored > 0:
         a, b = (cut(v, last, mirrored, mirrored, -1) for v in parts(x))
         x = p.cat(x, p.pair(a, p.neg(b)), axis=last)
-    return _scaled(parts(_transformed(x, last, True))[0], sizes, norm, True)
+    return p.part(_transformed(x, last, norm, True), index=0)

@@ -93,7 +93,25 @@ def _part_of(z: Node, index: int) -> Node:
 
 
 part.on_pairs = _part_of
-as_real.on_pairs = lambda z: Node(as_real, (z,)) if z.op is not _PAIR else stacked(*z.sources)
+
+
+def _as_real(z: Node) -> Node:
+    if z.op is _PAIR:
+        return stacked(*z.sources)
+    if z.op is as_complex:
+        return z.sources[0]
+    longer = _WITH_PARTS.get(z.op)
+    return Node(as_real, (z,)) if longer is None else z.op(_as_real(z.sources[0]), **longer(z))
+
+
+# The same views with the parts in a last axis.
+_WITH_PARTS: dict[Prim, Callable[[Node], dict[str, Any]]] = {
+    s.reshape: lambda z: {"shape": (*z.shape, 2)},
+    s.expand: lambda z: {"shape": (*z.shape, 2)},
+    s.permute: lambda z: {"axes": (*z.attributes["axes"], z.rank)},
+    s.slice_: lambda z: {k: (*z.attributes[k], last) for k, last in (("starts", 0), ("sizes", 2), ("steps", 1))},
+}
+as_real.on_pairs = _as_real
 whole.on_pairs = lambda z: z if z.op is whole else Node(whole, (z,))
 
 

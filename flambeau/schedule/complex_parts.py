@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flambeau import prims as p
@@ -12,39 +14,71 @@ from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 
-Split = tuple[Graph, tuple[InputSpec, ...], tuple[OutputSpec, ...]]
+@dataclass(frozen=True)
+class RealForm:
+    """A computation over real numbers, and how many real operands stand for each of its inputs and outputs before."""
+
+    graph: Graph
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[OutputSpec, ...]
+    input_counts: tuple[int, ...]
+    output_counts: tuple[int, ...]
 
 
-def split_complex(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> Split:
-    """The same computation over real numbers: each complex input and output is two, which step over each other.
+def split_complex(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> RealForm:
+    """The same computation over real numbers: complex inputs and outputs are two each, which step over each other.
 
-    The imaginary part lies one real number after the real part; `merge_parts` says so of the addresses of both.
+    One that the graph has as real numbers with an axis of size 2 anyway is that.
     """
     if not any(n.dtype.is_complex for n in (*graph.inputs, *graph.outputs)):
-        return graph, tuple(inputs), tuple(outputs)
+        ones = (1,) * len(graph.inputs), (1,) * len(graph.outputs)
+        return RealForm(graph, tuple(inputs), tuple(outputs), *ones)
+    apart = _read_by_parts(graph) | {graph.inputs[spec.into] for spec in outputs if spec.into is not None}
     nodes: dict[Node, Node] = {}
-    real_inputs: list[Node] = []
-    real_specs: list[InputSpec] = []
-    first: list[int] = []
-    for node, spec in zip(graph.inputs, inputs, strict=True):
-        first.append(len(real_inputs))
-        made = _halves(node) if node.dtype.is_complex else (node,)
-        real_inputs += made
-        nodes[node] = p.pair(*made) if len(made) == 2 else node
-        strides = None if spec.scalar else _doubled(node, spec.strides)
-        real_specs += [InputSpec(strides, spec.scalar)] * 2 if len(made) == 2 else [spec]
-    found = rebuild(graph.outputs, lambda node, sources: _real(node, sources), nodes)
-    real_outputs: list[Node] = []
-    out_specs: list[OutputSpec] = []
-    for old, new, spec in zip(graph.outputs, found, outputs, strict=True):
-        into = [None] * 2 if spec.into is None else [first[spec.into], first[spec.into] + 1]
-        if not old.dtype.is_complex:
-            real_outputs.append(new)
-            out_specs.append(OutputSpec(spec.strides, into[0]))
+    made = [_split_input(node, spec, node in apart, nodes) for node, spec in zip(graph.inputs, inputs, strict=True)]
+    first = list(itertools.accumulate((len(m) for m in made), initial=0))
+    roots = [_real_root(node, spec) for node, spec in zip(graph.outputs, outputs, strict=True)]
+    results: list[list[tuple[Node, OutputSpec]]] = []
+    for old, root, new, spec in zip(graph.outputs, roots, rebuild(roots, _real, nodes), outputs, strict=True):
+        at = None if spec.into is None else first[spec.into]
+        if not new.dtype.is_complex:
+            steps = None if spec.strides is None else _doubled(old, spec.strides)
+            strides = spec.strides if root is old else None if steps is None else (*steps, 1)
+            results.append([(new, OutputSpec(strides, at))])
             continue
-        real_outputs += [_steppable(p.part(new, index=k)) for k in (0, 1)]
-        out_specs += [OutputSpec(_doubled(old, spec.strides), i) for i in into]
-    return Graph(tuple(real_inputs), tuple(real_outputs)), tuple(real_specs), tuple(out_specs)
+        halves = [(_steppable(p.part(new, index=k)), None if at is None else at + k) for k in (0, 1)]
+        results.append([(half, OutputSpec(_doubled(old, spec.strides), into)) for half, into in halves])
+    real_inputs, real_outputs = [i for m in made for i in m], [r for found in results for r in found]
+    return RealForm(
+        Graph(tuple(n for n, _ in real_inputs), tuple(n for n, _ in real_outputs)), tuple(s for _, s in real_inputs),
+        tuple(s for _, s in real_outputs), tuple(map(len, made)), tuple(map(len, results)),
+    )  # fmt: skip
+
+
+def _read_by_parts(graph: Graph) -> set[Node]:
+    """The inputs that something reads otherwise than as real numbers with an axis of size 2."""
+    return {s for node in graph.nodes() if node.op is not INPUT and node.op is not p.as_real for s in node.sources} | set(graph.outputs)
+
+
+def _real_root(node: Node, spec: OutputSpec) -> Node:
+    while node.op is p.whole:
+        node = node.sources[0]
+    return node.sources[0] if node.op is p.as_complex and spec.into is None else node
+
+
+def _split_input(node: Node, spec: InputSpec, apart: bool, nodes: dict[Node, Node]) -> list[tuple[Node, InputSpec]]:
+    if not node.dtype.is_complex:
+        nodes[node] = node
+        return [(node, spec)]
+    label, kind = node.attributes["label"], node.dtype.to_real()
+    if not apart and not spec.scalar:
+        steps = None if spec.strides is None else (*_doubled(node, spec.strides), 1)
+        whole = nodes[Node(p.as_real, (node,))] = graph_input(f"{label}_parts", Aval((*node.shape, 2), kind))
+        return [(whole, InputSpec(steps))]
+    halves = [graph_input(f"{label}_{name}", Aval(node.shape, kind, node.aval.weak)) for name in ("real", "imag")]
+    nodes[node] = p.pair(*halves)
+    half = InputSpec(None if spec.scalar else _doubled(node, spec.strides), spec.scalar)
+    return [(h, half) for h in halves]
 
 
 def _steppable(x: Node) -> Node:
@@ -53,12 +87,6 @@ def _steppable(x: Node) -> Node:
     while leaf.op is not INPUT and leaf.op.family == "view":
         leaf = leaf.sources[0]
     return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join")) else x
-
-
-def _halves(node: Node) -> tuple[Node, Node]:
-    aval = Aval(node.shape, node.dtype.to_real(), node.aval.weak)
-    real, imaginary = (graph_input(f"{node.attributes['label']}_{name}", aval) for name in ("real", "imag"))
-    return real, imaginary
 
 
 def _doubled(node: Node, strides: Strides | None) -> Strides:
@@ -74,13 +102,15 @@ def _real(node: Node, sources: tuple[Node, ...]) -> Node | None:
     return p.pair(*(p.part(node.op(*sources, **node.attributes), index=k) for k in (0, 1))) if node.op is p.as_complex else None
 
 
-def merge_parts(nodes: Sequence[Node], patches: Sequence[list[Any]], make: Any) -> list[list[Any]]:
-    """For each of ``nodes`` its patches (slot, offset), from those of the real operands that they were split into."""
+def merge_parts(nodes: Sequence[Node], counts: Sequence[int], patches: Sequence[list[Any]], make: Any) -> list[list[Any]]:
+    """For each of ``nodes`` its patches (slot, offset), from those of the real operands that stand for it."""
     rest = iter(patches)
-    return [
-        next(rest) + [make(slot, offset + node.dtype.itemsize // 2) for slot, offset in next(rest)] if node.dtype.is_complex else next(rest)
-        for node in nodes
-    ]
+    out: list[list[Any]] = []
+    for node, count in zip(nodes, counts, strict=True):
+        out.append(next(rest))
+        if count == 2:
+            out[-1] = out[-1] + [make(slot, offset + node.dtype.itemsize // 2) for slot, offset in next(rest)]
+    return out
 
 
 def split_numbers(numbers: Sequence[Any], nodes: Sequence[Node]) -> list[Any]:
@@ -91,8 +121,7 @@ def split_numbers(numbers: Sequence[Any], nodes: Sequence[Node]) -> list[Any]:
     return out
 
 
-def split_addresses(nodes: Sequence[Node], addresses: Sequence[int]) -> list[int]:
-    """The addresses of the parts of complex operands in place of theirs."""
-    return [
-        a + k * node.dtype.itemsize // 2 for node, a in zip(nodes, addresses, strict=True) for k in range(2 if node.dtype.is_complex else 1)
-    ]
+def split_addresses(nodes: Sequence[Node], counts: Sequence[int], addresses: Sequence[int]) -> list[int]:
+    """The addresses of the real operands that stand for complex ones."""
+    found = zip(nodes, counts, addresses, strict=True)
+    return [address + k * node.dtype.itemsize // 2 for node, count, address in found for k in range(count)]

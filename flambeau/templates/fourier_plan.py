@@ -15,8 +15,9 @@ from flambeau.core.dtypes import dtype
 
 __all__ = ["HEADER", "PASS_WORDS", "FourierPlan", "factors_of", "fourier_plan", "padded_length"]
 
-# Words of a plan: passes, padded length, whether there is a chirp, and where (in elements) the chirp and its transform lie.
-HEADER = 5
+# Words of a plan: passes, padded length, whether there is a chirp, and where (in elements) lie the chirp, its transform and
+# what results are multiplied by.
+HEADER = 6
 # Words of a pass: which routine, m, s, and where its roots lie.
 PASS_WORDS = 4
 
@@ -62,11 +63,14 @@ def _pass_roots(length: int, radix: int, step: int, lanes: int) -> Any:
 
 
 @lru_cache(64)
-def fourier_plan(n: int, element: dtype, lanes: int) -> FourierPlan:
-    """The plan for rows of n complex numbers with parts of type ``element``, for kernels with vectors of ``lanes`` elements."""
+def fourier_plan(n: int, element: dtype, lanes: int, norm: str) -> FourierPlan:
+    """The plan for rows of n complex numbers with parts of type ``element``, for kernels with vectors of ``lanes`` elements.
+
+    ``norm`` says what results are divided by: "none", "root" (of n) or "length".
+    """
     length = padded_length(n)
     radices = factors_of(length) or []
-    header = [len(radices), length, int(length != n), 0, 0]
+    header = [len(radices), length, int(length != n), 0, 0, 0]
     numbers: list[Any] = []
     filled = 0
 
@@ -91,6 +95,7 @@ def fourier_plan(n: int, element: dtype, lanes: int) -> FourierPlan:
         header[3] = place(np.concatenate([chirp.real, chirp.imag]))
         spectrum = np.fft.fft(wrapped) / length
         header[4] = place(np.concatenate([spectrum.real, spectrum.imag]))
+    header[5] = place(np.array([n ** {"none": 0.0, "root": -0.5, "length": -1.0}[norm]]) if n else np.ones(1))
     data = np.concatenate([np.zeros(0), *numbers]).astype(element.numpy)
     start = HEADER + len(rows)
     words = np.zeros(start + -(-data.nbytes // 8), np.int64)

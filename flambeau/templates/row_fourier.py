@@ -21,13 +21,14 @@ Complex = tuple[Value, Value]
 
 
 @cache
-def row_fourier(element: dtype, vector_bits: int, features: frozenset[str]) -> RowKernel:
+def row_fourier(element: dtype, inverse: bool, vector_bits: int, features: frozenset[str]) -> RowKernel:
     """The kernel that writes to ``out`` the transforms of the rows of ``x``: [outer, n, 2] of ``element``, float32 or float64.
 
-    The slot after `SLOTS` holds the address of the plan for n. Nothing is divided by n.
+    The slot after `SLOTS` holds the address of the plan for n, which says what results are multiplied by. The inverse transform is
+    the forward one with real and imaginary parts in each other's place.
     """
-    name = f"fourier_{element.name}"
-    writer = _Writer(Emitter(features), name, element, vector_bits)
+    name = f"fourier_{'inverse_' if inverse else ''}{element.name}"
+    writer = _Writer(Emitter(features), name, element, inverse, vector_bits)
     text = writer.write(f'nounwind "prefer-vector-width"="{vector_bits}"')
 
     def nanoseconds(n: int, inner: int) -> float:
@@ -44,9 +45,10 @@ def row_fourier(element: dtype, vector_bits: int, features: frozenset[str]) -> R
 class _Writer:
     """Writes a routine for each kind of pass, then the kernel that calls them."""
 
-    def __init__(self, e: Emitter, name: str, element: dtype, vector_bits: int) -> None:
+    def __init__(self, e: Emitter, name: str, element: dtype, inverse: bool, vector_bits: int) -> None:
         self.e = e
         self.name = name
+        self.order = (1, 0) if inverse else (0, 1)
         self.kind = element.llvm
         self.size = element.itemsize
         self.lanes = vector_bits // (8 * element.itemsize)
@@ -240,7 +242,8 @@ class _Writer:
         e = self.e
         frame = RowFrame(e, self.name)
         plan = e.load(e.offset(Value("%args", "ptr"), len(SLOTS), "i64"), "ptr", align=8)
-        passes, length, chirped, chirp_at, spectrum_at = (e.load(e.offset(plan, k, "i64"), "i64", align=8) for k in range(HEADER))
+        words = [e.load(e.offset(plan, k, "i64"), "i64", align=8) for k in range(HEADER)]
+        passes, length, chirped, chirp_at, spectrum_at, scale_at = words
         numbers = e.offset(plan, e.add(number(HEADER), e.mul(passes, number(PASS_WORDS))), "i64")
         room = e.binary("and", e.add(e.mul(length, number(self.size)), number(63)), number(-64))
         parts = [frame.scratch]
@@ -250,6 +253,7 @@ class _Writer:
         chirp_parts = chirp, e.offset(chirp, frame.n, self.kind)
         spectrum = e.offset(numbers, spectrum_at, self.kind)
         spectrum_parts = spectrum, e.offset(spectrum, length, self.kind)
+        self.scale = e.load(e.offset(numbers, scale_at, self.kind), self.kind, align=self.size)
         is_chirped = e.compare("ne", chirped, number(0))
 
         def run(values: Sequence[Value]) -> list[Value]:
@@ -324,7 +328,7 @@ class _Writer:
             pair = [e.load(e.offset(at, k * width, self.kind), self.kind, width, align=self.size) for k in (0, 1)]
             if width > 1:
                 pair = [e.shuffle(pair[0], pair[1], range(k, 2 * width, 2)) for k in (0, 1)]
-            self.store((pair[0], pair[1]), arrays, i)
+            self.store((pair[self.order[0]], pair[self.order[1]]), arrays, i)
 
         self.along(n, body)
 
@@ -333,7 +337,8 @@ class _Writer:
 
         def body(i: Value, width: int) -> None:
             at = e.offset(target, e.mul(i, number(2)), self.kind)
-            pair: Sequence[Value] = self.load(arrays, i, width)
+            found = self.load(arrays, i, width)
+            pair: Sequence[Value] = [e.mul(found[k], e.splat(self.scale, width)) for k in self.order]
             if width > 1:
                 order = [lane + part * width for lane in range(width) for part in (0, 1)]
                 pair = [e.shuffle(pair[0], pair[1], order[k * width : (k + 1) * width]) for k in (0, 1)]
