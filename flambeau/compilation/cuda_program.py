@@ -182,14 +182,16 @@ class HostStep:
     def __init__(self, call: Call, sizes: Sizes) -> None:
         shape = tuple(evaluate(d, sizes) for d in call.attributes["shape"])
         kind: dtype = call.attributes["dtype"]
-        inputs = (graph_input("x", Aval(shape, kind)),) if call.reads else ()
-        known = {"shape", "dtype"} if call.reads else set()
+        source = tuple(evaluate(d, sizes) for d in call.attributes.get("source", ()))
+        inputs = (graph_input("x", Aval(source, kind)),) if call.reads else ()
+        known = {"shape", "dtype", "source"} if call.reads else set()
         attributes = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
+        attributes |= {"n": evaluate(attributes["n"], sizes)} if "n" in attributes else {}
         node = PRIMITIVES[call.kind](*inputs, **attributes)
         specs = [InputSpec(None)] * len(inputs)
         self.bound = Program(Graph(inputs, (node,)), specs, [OutputSpec()], {}, call.kind).bind({})
         self.reads, self.write = call.reads, call.writes[0]
-        self.bytes_in, self.bytes_out = prod(shape) * kind.itemsize, prod(shape) * node.dtype.itemsize
+        self.bytes_in, self.bytes_out = prod(source) * kind.itemsize, prod(shape) * node.dtype.itemsize
         if call.reads and call.kind not in _told:
             _told.add(call.kind)
             warnings.warn(f"{call.kind} on a GPU is done on the CPU so far, which waits and copies: keep it out of loops", stacklevel=2)

@@ -117,9 +117,9 @@ def _place_fourier_plans(tasks: TaskArray, plan: Blueprint) -> list[FourierPlan]
     from flambeau.templates.fourier_plan import fourier_plan  # noqa: PLC0415 - most processes do without
 
     made: list[FourierPlan] = []
-    for slot, n, kind, norm in plan.fourier_plans:
+    for slot, n, kind, norm, real in plan.fourier_plans:
         element = BY_NAME[kind]
-        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize), norm))
+        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize), norm, real))
         tasks.slots[slot] = made[-1].address
     return made
 

@@ -9,7 +9,6 @@ from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
 from flambeau.ops.rearrange import constant_padded
 from flambeau.ops.view import cut
-from flambeau.prims.complex import parts
 
 BACKWARD, ORTHOGONAL, FORWARD = "backward", "ortho", "forward"
 
@@ -28,11 +27,14 @@ def _moved(x: Node, source: int, target: int) -> Node:
     return p.permute(x, axes=tuple(order)) if source != target else x
 
 
+def _divided(norm: str, inverse: bool) -> str:
+    return "root" if norm == ORTHOGONAL else "length" if norm == (BACKWARD if inverse else FORWARD) else "none"
+
+
 def _transformed(x: Node, axis: int, norm: str, inverse: bool) -> Node:
     """The sums along one axis of a complex x, divided as ``norm`` says."""
     last = x.rank - 1
-    divided = "root" if norm == ORTHOGONAL else "length" if norm == (BACKWARD if inverse else FORWARD) else "none"
-    out = p.fourier(p.as_real(_moved(x, axis, last)), axis=last, inverse=inverse, norm=divided)
+    out = p.fourier(p.as_real(_moved(x, axis, last)), axis=last, inverse=inverse, norm=_divided(norm, inverse))
     return _moved(p.as_complex(out), last, axis)
 
 
@@ -62,7 +64,8 @@ def fft_real(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BACKWARD
     *rest, last = dims
     for axis, n in zip(dims, sizes, strict=True):
         x = _sized(x, axis, n)
-    out = cut(_transformed(_as_complex(x), last, norm, False), last, 0, sizes[-1] // 2 + 1)
+    end = x.rank - 1
+    out = _moved(p.as_complex(p.fourier_real(_moved(x, last, end), axis=end, norm=_divided(norm, False))), end, last)
     for axis in reversed(rest):
         out = _transformed(out, axis, norm, False)
     return out
@@ -79,8 +82,6 @@ def fft_hermitian(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BAC
     x = _as_complex(x)
     for axis in reversed(rest):
         x = _transformed(x, axis, norm, True)
-    mirrored = (n - 1) // 2
-    if mirrored > 0:
-        a, b = (cut(v, last, mirrored, mirrored, -1) for v in parts(x))
-        x = p.cat(x, p.pair(a, p.neg(b)), axis=last)
-    return p.part(_transformed(x, last, norm, True), index=0)
+    end = x.rank - 1
+    pairs = p.as_real(_moved(x, last, end))
+    return _moved(p.fourier_hermitian(pairs, axis=end, n=n, norm=_divided(norm, True)), end, last)

@@ -11,6 +11,8 @@ from flambeau.prims.complex import whole as whole
 from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
 from flambeau.prims.fourier import fourier as fourier
+from flambeau.prims.fourier import fourier_hermitian as fourier_hermitian
+from flambeau.prims.fourier import fourier_real as fourier_real
 from flambeau.prims.indexing import fold_windows as fold_windows
 from flambeau.prims.indexing import scatter as scatter
 from flambeau.prims.indexing import take as take

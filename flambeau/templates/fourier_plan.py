@@ -16,8 +16,8 @@ from flambeau.core.dtypes import dtype
 __all__ = ["HEADER", "PASS_WORDS", "FourierPlan", "factors_of", "fourier_plan", "padded_length"]
 
 # Words of a plan: passes, padded length, whether there is a chirp, and where (in elements) lie the chirp, its transform and
-# what results are multiplied by.
-HEADER = 6
+# what results are multiplied by; the length transformed, and where the roots lie that join halves of real rows (0: whole rows).
+HEADER = 8
 # Words of a pass: which routine, m, s, and where its roots lie.
 PASS_WORDS = 4
 
@@ -63,14 +63,17 @@ def _pass_roots(length: int, radix: int, step: int, lanes: int) -> Any:
 
 
 @lru_cache(64)
-def fourier_plan(n: int, element: dtype, lanes: int, norm: str) -> FourierPlan:
-    """The plan for rows of n complex numbers with parts of type ``element``, for kernels with vectors of ``lanes`` elements.
+def fourier_plan(n: int, element: dtype, lanes: int, norm: str, real: bool) -> FourierPlan:
+    """The plan for rows of n complex numbers (of ``real`` ones, which are half as many complex ones where n is even) with parts of type ``element``, for kernels with vectors of ``lanes`` elements.
 
     ``norm`` says what results are divided by: "none", "root" (of n) or "length".
     """
+    scale = n ** {"none": 0.0, "root": -0.5, "length": -1.0}[norm] if n else 1.0
+    halved = real and n % 2 == 0
+    n = n // 2 if halved else n
     length = padded_length(n)
     radices = factors_of(length) or []
-    header = [len(radices), length, int(length != n), 0, 0, 0]
+    header = [len(radices), length, int(length != n), 0, 0, 0, n, 0]
     numbers: list[Any] = []
     filled = 0
 
@@ -95,7 +98,10 @@ def fourier_plan(n: int, element: dtype, lanes: int, norm: str) -> FourierPlan:
         header[3] = place(np.concatenate([chirp.real, chirp.imag]))
         spectrum = np.fft.fft(wrapped) / length
         header[4] = place(np.concatenate([spectrum.real, spectrum.imag]))
-    header[5] = place(np.array([n ** {"none": 0.0, "root": -0.5, "length": -1.0}[norm]]) if n else np.ones(1))
+    header[5] = place(np.array([scale]))
+    if halved:
+        joins = _roots(np.arange(n + 1), 2 * n)
+        header[7] = place(np.concatenate([joins.real, joins.imag]))
     data = np.concatenate([np.zeros(0), *numbers]).astype(element.numpy)
     start = HEADER + len(rows)
     words = np.zeros(start + -(-data.nbytes // 8), np.int64)

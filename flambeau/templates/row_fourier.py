@@ -21,34 +21,39 @@ Complex = tuple[Value, Value]
 
 
 @cache
-def row_fourier(element: dtype, inverse: bool, vector_bits: int, features: frozenset[str]) -> RowKernel:
-    """The kernel that writes to ``out`` the transforms of the rows of ``x``: [outer, n, 2] of ``element``, float32 or float64.
+def row_fourier(element: dtype, form: str, vector_bits: int, features: frozenset[str]) -> RowKernel:
+    """The kernel that writes to ``out`` the transforms of the rows of ``x``, of ``element``, float32 or float64.
+
+    Forms: "forward" and "inverse" of [outer, n, 2]; "real" from [outer, n] to [outer, n // 2 + 1, 2]; "hermitian" back from that.
 
     The slot after `SLOTS` holds the address of the plan for n, which says what results are multiplied by. The inverse transform is
     the forward one with real and imaginary parts in each other's place.
     """
-    name = f"fourier_{'inverse_' if inverse else ''}{element.name}"
-    writer = _Writer(Emitter(features), name, element, inverse, vector_bits)
+    name = f"fourier_{form}_{element.name}"
+    writer = _Writer(Emitter(features), name, element, form, vector_bits)
     text = writer.write(f'nounwind "prefer-vector-width"="{vector_bits}"')
 
     def nanoseconds(n: int, inner: int) -> float:
+        n = n // 2 if form in ("real", "hermitian") and n % 2 == 0 else n
         length = padded_length(n)
         passes = len(factors_of(length) or ())
         return 50 + length * element.itemsize / 4 * (0.6 + 0.5 * passes * (1 if length == n else 2))
 
     def scratch_bytes(n: int, inner: int) -> int:
-        return 4 * cache_line_multiple(padded_length(n) * element.itemsize)
+        n = n // 2 if form in ("real", "hermitian") and n % 2 == 0 else n
+        return 4 * cache_line_multiple((padded_length(n) + 1) * element.itemsize)
 
-    return RowKernel(name, text, 2, nanoseconds, scratch_bytes)
+    return RowKernel(name, text, 1, nanoseconds, scratch_bytes)
 
 
 class _Writer:
     """Writes a routine for each kind of pass, then the kernel that calls them."""
 
-    def __init__(self, e: Emitter, name: str, element: dtype, inverse: bool, vector_bits: int) -> None:
+    def __init__(self, e: Emitter, name: str, element: dtype, form: str, vector_bits: int) -> None:
         self.e = e
         self.name = name
-        self.order = (1, 0) if inverse else (0, 1)
+        self.form = form
+        self.order = (1, 0) if form in ("inverse", "hermitian") else (0, 1)
         self.kind = element.llvm
         self.size = element.itemsize
         self.lanes = vector_bits // (8 * element.itemsize)
@@ -243,50 +248,83 @@ class _Writer:
         frame = RowFrame(e, self.name)
         plan = e.load(e.offset(Value("%args", "ptr"), len(SLOTS), "i64"), "ptr", align=8)
         words = [e.load(e.offset(plan, k, "i64"), "i64", align=8) for k in range(HEADER)]
-        passes, length, chirped, chirp_at, spectrum_at, scale_at = words
+        passes, length, chirped, chirp_at, spectrum_at, scale_at, base, joins_at = words
         numbers = e.offset(plan, e.add(number(HEADER), e.mul(passes, number(PASS_WORDS))), "i64")
-        room = e.binary("and", e.add(e.mul(length, number(self.size)), number(63)), number(-64))
+        room = e.binary("and", e.add(e.mul(e.add(length, number(1)), number(self.size)), number(63)), number(-64))
         parts = [frame.scratch]
         for _ in range(3):
             parts.append(e.offset(parts[-1], room, "i8"))
-        chirp = e.offset(numbers, chirp_at, self.kind)
-        chirp_parts = chirp, e.offset(chirp, frame.n, self.kind)
-        spectrum = e.offset(numbers, spectrum_at, self.kind)
-        spectrum_parts = spectrum, e.offset(spectrum, length, self.kind)
+        chirp, spectrum = (self.halves(e.offset(numbers, at, self.kind), n) for at, n in ((chirp_at, base), (spectrum_at, length)))
+        joins = self.halves(e.offset(numbers, joins_at, self.kind), e.add(base, number(1)))
         self.scale = e.load(e.offset(numbers, scale_at, self.kind), self.kind, align=self.size)
-        is_chirped = e.compare("ne", chirped, number(0))
+        is_chirped, is_halved = (e.compare("ne", word, number(0)) for word in (chirped, joins_at))
 
         def run(values: Sequence[Value]) -> list[Value]:
             return self.passes(passes, plan, numbers, values)
 
-        def iteration(outer: Value, first: Value) -> None:
-            at = e.mul(outer, e.mul(frame.n, number(2)))
-            source, target = e.offset(frame.x, at, self.kind), e.offset(frame.out, at, self.kind)
-            self.take_apart(source, (parts[0], parts[1]), frame.n)
-            convolve, finish = e.fresh_label("convolve"), e.fresh_label("finish")
-            plain = e.fresh_label("plain")
-            e.branch_if(is_chirped, convolve, plain)
-            e.label(plain)
-            straight = run(parts)
-            straight_block = e.block
-            e.branch(finish)
-            e.label(convolve)
-            self.multiply((parts[0], parts[1]), chirp_parts, frame.n)
-            self.clear((parts[0], parts[1]), frame.n, length)
-            there = run(parts)
-            self.multiply((there[0], there[1]), spectrum_parts, length)
-            # The way back is the way there with real and imaginary parts in each other's place.
-            back = run([there[1], there[0], there[3], there[2]])
-            self.multiply((back[1], back[0]), chirp_parts, frame.n)
-            back_block = e.block
-            e.branch(finish)
-            e.label(finish)
-            real, imaginary = Value(e.fresh("real"), "ptr"), Value(e.fresh("imaginary"), "ptr")
-            for out, a, b in ((real, straight[0], back[1]), (imaginary, straight[1], back[0])):
-                e.emit(f"{out.text} = phi ptr [ {a.text}, %{straight_block} ], [ {b.text}, %{back_block} ]")
-            self.put_together((real, imaginary), target, frame.n)
+        def straight() -> Complex:
+            real, imaginary, _, _ = run(parts)
+            return real, imaginary
 
-        frame.iterations(2, iteration)
+        def convolved() -> Complex:
+            self.multiply((parts[0], parts[1]), chirp, base)
+            self.clear((parts[0], parts[1]), base, length)
+            there = run(parts)
+            self.multiply((there[0], there[1]), spectrum, length)
+            # The way back is the way there with real and imaginary parts in each other's place.
+            imaginary, real, _, _ = run([there[1], there[0], there[3], there[2]])
+            self.multiply((real, imaginary), chirp, base)
+            return real, imaginary
+
+        half = e.add(e.binary("lshr", frame.n, number(1)), number(1))
+        of_pairs, of_half = e.mul(frame.n, number(2)), e.mul(half, number(2))
+        strides = {"real": (frame.n, of_half), "hermitian": (of_half, frame.n)}.get(self.form, (of_pairs, of_pairs))
+
+        def iteration(outer: Value, first: Value) -> None:
+            source, target = (e.offset(p, e.mul(outer, stride), self.kind) for p, stride in zip((frame.x, frame.out), strides, strict=True))
+            arrays = parts[0], parts[1]
+            if self.form == "real":
+                self.either(is_halved, lambda: self.take_apart(source, arrays, base), lambda: self.take_real(source, arrays, base))
+            elif self.form == "hermitian":
+                split = lambda: self.split_halves(source, arrays, joins, base)  # noqa: E731
+                self.either(is_halved, split, lambda: self.take_half(source, arrays, base))
+            else:
+                self.take_apart(source, arrays, base)
+            found = self.choose(is_chirped, convolved, straight)
+            if self.form == "real":
+                join = lambda: self.join_halves(found, target, joins, base)  # noqa: E731
+                self.either(is_halved, join, lambda: self.put_together(found, target, half))
+            elif self.form == "hermitian":
+                put = lambda: self.put_together(found, target, base)  # noqa: E731
+                self.either(is_halved, put, lambda: self.put_real(found, target, base))
+            else:
+                self.put_together(found, target, base)
+
+        frame.iterations(1, iteration)
+
+    def halves(self, start: Value, count: Value) -> Complex:
+        return start, self.e.offset(start, count, self.kind)
+
+    def either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        e = self.e
+        labels = [e.fresh_label(stem) for stem in ("yes", "no", "after")]
+        e.branch_if(condition, labels[0], labels[1])
+        for label, body in zip(labels, (yes, no), strict=False):
+            e.label(label)
+            body()
+            e.branch(labels[2])
+        e.label(labels[2])
+
+    def choose(self, condition: Value, yes: Callable[[], Complex], no: Callable[[], Complex]) -> Complex:
+        """The pointers that one of two ways leads to."""
+        e = self.e
+        found: list[tuple[Complex, str]] = []
+        self.either(condition, lambda: found.append((yes(), e.block)), lambda: found.append((no(), e.block)))
+        out = Value(e.fresh("real"), "ptr"), Value(e.fresh("imaginary"), "ptr")
+        for k in (0, 1):
+            ways = ", ".join(f"[ {pointers[k].text}, %{block} ]" for pointers, block in found)
+            e.emit(f"{out[k].text} = phi ptr {ways}")
+        return out
 
     def passes(self, count: Value, plan: Value, numbers: Value, parts: Sequence[Value]) -> list[Value]:
         """All passes over arrays (real, imaginary, and two for results); returns them as they lie at the end."""
@@ -336,16 +374,106 @@ class _Writer:
         e = self.e
 
         def body(i: Value, width: int) -> None:
-            at = e.offset(target, e.mul(i, number(2)), self.kind)
             found = self.load(arrays, i, width)
-            pair: Sequence[Value] = [e.mul(found[k], e.splat(self.scale, width)) for k in self.order]
-            if width > 1:
-                order = [lane + part * width for lane in range(width) for part in (0, 1)]
-                pair = [e.shuffle(pair[0], pair[1], order[k * width : (k + 1) * width]) for k in (0, 1)]
-            for k in (0, 1):
-                e.store(pair[k], e.offset(at, k * width, self.kind), align=self.size)
+            self.put_pair([e.mul(found[k], e.splat(self.scale, width)) for k in self.order], target, i)
 
         self.along(n, body)
+
+    def put_pair(self, pair: Sequence[Value], target: Value, at: Value) -> None:
+        """Real and imaginary parts one beside the other."""
+        e, width = self.e, pair[0].width
+        if width > 1:
+            order = [lane + part * width for lane in range(width) for part in (0, 1)]
+            pair = [e.shuffle(pair[0], pair[1], order[k * width : (k + 1) * width]) for k in (0, 1)]
+        start = e.offset(target, e.mul(at, number(2)), self.kind)
+        for k in (0, 1):
+            e.store(pair[k], e.offset(start, k * width, self.kind), align=self.size)
+
+    # -- real rows --------------------------------------------------------------------------------------
+    def take_real(self, source: Value, arrays: Complex, n: Value) -> None:
+        """A real row with imaginary parts of 0."""
+        e = self.e
+
+        def body(i: Value, width: int) -> None:
+            real = e.load(e.offset(source, i, self.kind), self.kind, width, align=self.size)
+            self.store((real, e.like(0.0, real)), arrays, i)
+
+        self.along(n, body)
+
+    def put_real(self, arrays: Complex, target: Value, n: Value) -> None:
+        e = self.e
+
+        def body(i: Value, width: int) -> None:
+            real = self.load(arrays, i, width)[self.order[0]]
+            e.store(e.mul(real, e.splat(self.scale, width)), e.offset(target, i, self.kind), align=self.size)
+
+        self.along(n, body)
+
+    def take_half(self, source: Value, arrays: Complex, n: Value) -> None:
+        """A row of odd length from its first half: what follows are the conjugates in reverse. The first one is real."""
+        e = self.e
+        swapped = arrays[self.order[0]], arrays[self.order[1]]
+
+        def one(k: Value, _: list[Value]) -> list[Value]:
+            at = e.offset(source, e.mul(k, number(2)), self.kind)
+            real, imaginary = (e.load(e.offset(at, part, self.kind), self.kind, align=self.size) for part in (0, 1))
+            first = e.compare("eq", k, number(0))
+            imaginary = e.select(first, e.like(0.0, imaginary), imaginary)
+            self.store((real, imaginary), swapped, k)
+            self.store((real, e.neg(imaginary)), swapped, e.select(first, k, e.sub(n, k)))
+            return []
+
+        e.loop(number(0), e.binary("lshr", e.add(n, number(1)), number(1)), 1, [], one, "half")
+
+    def mirrored(self, arrays: Complex, end: Value, width: int) -> Complex:
+        """Lane i holds the element at ``end`` - i."""
+        e = self.e
+        found = self.load(arrays, e.sub(end, number(width - 1)), width)
+        if width == 1:
+            return found
+        order = range(width - 1, -1, -1)
+        return e.shuffle(found[0], found[0], order), e.shuffle(found[1], found[1], order)
+
+    def join_halves(self, arrays: Complex, target: Value, joins: Complex, n: Value) -> None:
+        """From the transform Z of x[2 j] + i x[2 j + 1], n of them: (Z[k] + conj Z[n - k] - i w^k (Z[k] - conj Z[n - k])) / 2."""
+        e = self.e
+        self.store(self.load(arrays, number(0), 1), arrays, n)
+
+        def body(k: Value, width: int) -> None:
+            (a, b), (c, d) = self.load(arrays, k, width), self.mirrored(arrays, e.sub(n, k), width)
+            even = e.add(a, c), e.sub(b, d)
+            odd = self.product((e.add(b, d), e.sub(c, a)), self.load(joins, k, width))
+            half = e.mul(e.like(0.5, self.scale), self.scale)
+            pair = [e.mul(part, e.splat(half, width)) for part in self.add(even, odd)]
+            self.put_pair(pair, target, k)
+
+        self.along(e.add(n, number(1)), body)
+
+    def split_halves(self, source: Value, arrays: Complex, joins: Complex, n: Value) -> None:
+        """The inverse of `join_halves`, twice as large: X[k] + conj X[n - k] + i conj(w^k) (X[k] - conj X[n - k])."""
+        e = self.e
+        # In order in the other two arrays, where the ends are made real.
+        room = e.sub(self.address(arrays[1]), self.address(arrays[0]))
+        rest = e.offset(arrays[1], room, "i8"), e.offset(arrays[1], e.add(room, room), "i8")
+        order, self.order = self.order, (0, 1)
+        self.take_apart(source, rest, e.add(n, number(1)))
+        self.order = order
+        zero = e.const(0.0, self.kind)
+        for at in (number(0), n):
+            e.store(zero, e.offset(rest[1], at, self.kind), align=self.size)
+
+        def body(k: Value, width: int) -> None:
+            (a, b), (c, d) = self.load(rest, k, width), self.mirrored(rest, e.sub(n, k), width)
+            u, v = self.load(joins, k, width)
+            even = e.add(a, c), e.sub(b, d)
+            odd = self.product((e.neg(e.add(b, d)), e.sub(a, c)), (u, e.neg(v)))
+            found = self.add(even, odd)
+            self.store((found[self.order[0]], found[self.order[1]]), arrays, k)
+
+        self.along(n, body)
+
+    def address(self, pointer: Value) -> Value:
+        return self.e.convert("ptrtoint", pointer, "i64")
 
     def multiply(self, arrays: Complex, factors: Complex, count: Value) -> None:
         self.along(count, lambda i, width: self.store(self.product(self.load(arrays, i, width), self.load(factors, i, width)), arrays, i))
