@@ -147,6 +147,8 @@ from flambeau.tensor.functions_foreach import _foreach_sqrt_ as _foreach_sqrt_
 from flambeau.tensor.functions_foreach import _foreach_sub as _foreach_sub
 from flambeau.tensor.functions_foreach import _foreach_sub_ as _foreach_sub_
 from flambeau.tensor.functions_foreach import _foreach_zero_ as _foreach_zero_
+from flambeau.tensor.functions_fourier import istft as istft
+from flambeau.tensor.functions_fourier import stft as stft
 from flambeau.tensor.functions_gamma import igamma as igamma
 from flambeau.tensor.functions_gamma import igammac as igammac
 from flambeau.tensor.functions_index import argwhere as argwhere

@@ -97,6 +97,7 @@ from flambeau.ops.embedding import embedding_bag as embedding_bag
 from flambeau.ops.fourier import fft_complex as fft_complex
 from flambeau.ops.fourier import fft_hermitian as fft_hermitian
 from flambeau.ops.fourier import fft_real as fft_real
+from flambeau.ops.fourier import overlap_add as overlap_add
 from flambeau.ops.grid_sample import grid_sample as grid_sample
 from flambeau.ops.indexing import bincount as bincount
 from flambeau.ops.indexing import bucketize as bucketize

@@ -85,3 +85,10 @@ def fft_hermitian(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BAC
     end = x.rank - 1
     pairs = p.as_real(_moved(x, last, end))
     return _moved(p.fourier_hermitian(pairs, axis=end, n=n, norm=_divided(norm, True)), end, last)
+
+
+@op(promote="arithmetic", samples=lambda m: [case(m.float(2, 5, 4), 1), case(m.float(3, 4), 2), case(m.float(3, 4), 6)])
+def overlap_add(x: Value, step: int) -> Node:
+    """The sum of rows [..., count, n] that begin ``step`` elements after one another: [..., n + step * (count - 1)]."""
+    *_, count, n = x.shape
+    return p.fold_windows(x, x.rank - 2, n + step * (count - 1), n, step, 1)

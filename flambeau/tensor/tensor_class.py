@@ -8,6 +8,7 @@ from flambeau.ops.declare import default_float
 from flambeau.tensor import dispatch, native
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.functions_complex import ComplexMethods
+from flambeau.tensor.functions_fourier import FourierMethods
 from flambeau.tensor.indexing import ItemMethods
 from flambeau.tensor.methods_index import IndexMethods
 from flambeau.tensor.methods_linear import ProductMethods
@@ -23,7 +24,7 @@ from flambeau.tensor.tensor import TensorCore, from_memory
 
 class Tensor(
     OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
-    MathMethods, QueryMethods, ComplexMethods, TensorCore,
+    MathMethods, QueryMethods, ComplexMethods, FourierMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 
