@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.guards import ModuleGuard
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
-from flambeau.core.numbers import HostNumber
+from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim
 from flambeau.derivative.differentiate import gradients
@@ -45,7 +46,7 @@ class StorageState:
     whether it requires gradients before the capture, ``tracked`` whether the graph is differentiated by it.
     """
 
-    __slots__ = ("changed", "history", "meta", "node", "offset", "position", "storage", "tensor", "tracked", "viewers")
+    __slots__ = ("changed", "history", "meta", "node", "offset", "position", "serial", "storage", "tensor", "tracked", "version", "viewers")
 
     def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
@@ -55,6 +56,8 @@ class StorageState:
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
+        self.serial = -1  # of storages made inside, in their order
+        self.version = storage.version
         self.viewers: list[weakref.ref[Any]] = []
         self.tracked = tensor is not None and meta.dtype.is_inexact and wants_gradient(tensor)
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
@@ -150,14 +153,22 @@ class Recorder:
         self._active: dict[Node, bool] = {}
         self._copies = 0
         self._device: Device | None = None
+        self._serial = 0
+        self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
+        self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_risk: Callable[[], bool] | None = None
+        self.on_flush: Callable[[], None] | None = None
+        self.on_look: Callable[[Any], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
     def state(self, tensor: Any) -> StorageState:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
+            leaf = tensor.entry is None and tensor._requires_grad
+            view = None if leaf else tensor.view_of
+            owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
@@ -246,11 +257,31 @@ class Recorder:
         """Record an operator call; returns pending tensors in the structure of its results."""
         if not self._takes_all(call.tensors):
             return dispatch.run_call(call)
+        if self.on_risk is not None and self.on_risk() and self._may_raise(call):
+            return self._at_once(call)
         try:
             return self._record(call)
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
+
+    def _may_raise(self, call: Call) -> bool:
+        """Whether running an operator may raise because of the values that it meets."""
+        nodes = [self.read(t) for t in call.tensors]
+        outputs: list[Node] = []
+        flatten(call.operator.inline(list(fill(call.template, nodes, call.numbers, call.sizes))), outputs)
+        return any(n.op in (p.take, p.scatter) for n in toposort(outputs, lambda n: () if n in nodes else n.sources))
+
+    def _at_once(self, call: Call) -> Any:
+        """Run an operator in a segment of its own, since somebody waits for the exception that it may raise."""
+        assert self.on_flush is not None
+        self.on_flush()
+        recorder = context.capture
+        if recorder is None:
+            return dispatch.run_call(call)
+        made = recorder._record(call)
+        self.on_flush()
+        return made
 
     def _record(self, call: Call) -> Any:
         self.calls += 1
@@ -304,10 +335,11 @@ class Recorder:
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
-        if not isinstance(value, HostNumber):
+        if not isinstance(value, (HostNumber, HostInteger)):
             return value
-        node = graph_input(f"c{len(self.numbers)}", Aval((), NUMBER_TYPES[float], True))
-        self.numbers.append((value.read, node))
+        kind = NUMBER_TYPES[float if isinstance(value, float) else int]
+        node = graph_input(f"c{len(self.numbers)}", Aval((), kind, True))
+        self.numbers.append((self.on_number(value), node))
         return node
 
     @staticmethod
@@ -333,6 +365,7 @@ class Recorder:
         storage = Storage(meta.nbytes, 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
+        state.serial = self._serial = self._serial + 1
         key, states = id(storage), self.states
         states[key] = state
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
@@ -487,6 +520,17 @@ class Recorder:
         if id(module) not in self._noted:
             self.modules[id(module)] = module
             self._noted.update(map(id, module.modules()))
+
+    def module_guard(self) -> ModuleGuard:
+        """What the trace depends on in the Modules that it used."""
+        return ModuleGuard(self.modules.values())
+
+    def look(self, tensor: Any) -> None:
+        """The contents of a tensor are looked at."""
+        if self.on_look is not None:
+            self.on_look(tensor)
+        else:
+            self.flush()
 
     def flush(self, reason: str = "it needs the value of a tensor while it runs") -> None:
         """Somebody needs values now."""

@@ -26,6 +26,8 @@ class Segment:
 
     def run(self, tensors: list[Any], numbers: list[Any]) -> list[Any]:
         """Run on these tensors; returns the tensors over the storages made."""
+        if any(t.memory.pending is not None for t in tensors):
+            raise RuntimeError("compile: an operand was computed by an operator that raised; there is no value to go on with")
         made = execute(self.plan, tensors, numbers)[: len(self.states)]
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -53,6 +54,19 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
         return tensor
 
     new_tensor = make
+
+
+def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
+    """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
+    memory = tensor.memory
+    if tensor_class is None:
+        out = new_tensor(memory, tensor.address, tensor.meta)
+    else:
+        out = object.__new__(tensor_class)
+        fill_base(out, memory, tensor.address, tensor.meta)
+    if memory.pending is not None:
+        memory.pending.viewers.append(weakref.ref(out))
+    return out
 
 
 # -- arguments ------------------------------------------------------------------------------------------
@@ -117,7 +131,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
 
 
 def number_kind(value: Any) -> type:
-    """The Python type of a number, of which the type may be a subclass."""
+    """bool, int, float or complex, also of numbers that know where they come from."""
     return next(k for k in (bool, int, float, complex) if isinstance(value, k))
 
 

@@ -19,7 +19,7 @@ from flambeau.tensor.methods_pointwise import PointwiseMethods
 from flambeau.tensor.methods_queries import QueryMethods
 from flambeau.tensor.methods_reduce import ReductionMethods
 from flambeau.tensor.methods_shape import ShapeMethods
-from flambeau.tensor.tensor import TensorCore, from_memory
+from flambeau.tensor.tensor import TensorCore
 
 
 class Tensor(
@@ -47,14 +47,14 @@ class Tensor(
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """The same memory as an instance of a subclass."""
-        out = from_memory(self.memory, self.address, self.meta, cls)
+        out = dispatch.another(self, cls)
         out.entry, out.output, out._requires_grad = self.entry, self.output, self._requires_grad
         return out
 
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = from_memory(data.memory, data.address, data.meta, subclass)
+        out = dispatch.another(data, subclass)
         return out.requires_grad_() if require_grad else out
 
 
