@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flambeau import prims as p
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, specialize
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
@@ -90,5 +90,5 @@ def fft_hermitian(x: Value, sizes: Sizes, dims: tuple[int, ...], norm: str = BAC
 @op(promote="arithmetic", samples=lambda m: [case(m.float(2, 5, 4), 1), case(m.float(3, 4), 2), case(m.float(3, 4), 6)])
 def overlap_add(x: Value, step: int) -> Node:
     """The sum of rows [..., count, n] that begin ``step`` elements after one another: [..., n + step * (count - 1)]."""
-    *_, count, n = x.shape
+    *_, count, n = (*x.shape[:-1], specialize(x.shape[-1]))
     return p.fold_windows(x, x.rank - 2, n + step * (count - 1), n, step, 1)

@@ -23,7 +23,7 @@ class SampleMaker:
 
     def complex(self, *shape: int) -> Any:
         """Real and imaginary parts uniform in [-2, 2), complex128."""
-        return self.float(*shape) + 1j * self.float(*shape)
+        return np.asarray(self.float(*shape) + 1j * self.float(*shape))
 
     def int(self, *shape: int, low: int = -5, high: int = 6) -> Any:
         """Uniform int64 in [low, high)."""

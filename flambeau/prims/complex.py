@@ -15,7 +15,7 @@ import numpy as np
 
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, specialize
+from flambeau.core.symbolic import Dim, differs, specialize
 from flambeau.ir.graph import INPUT
 from flambeau.ir.node import Node
 from flambeau.prims import indexing as i
@@ -43,7 +43,7 @@ def _part_rule(z: Aval, index: int) -> Aval:
 
 
 def _pairs_rule(x: Aval) -> Aval:
-    require(x.dtype.is_floating_point and bool(x.shape) and x.shape[-1] == 2, "as_complex", f"needs a last axis of size 2, got {x}")
+    require(x.dtype.is_floating_point and bool(x.shape) and not differs(x.shape[-1], 2), "as_complex", f"needs a last axis of size 2, got {x}")
     return Aval(x.shape[:-1], x.dtype.to_complex())
 
 

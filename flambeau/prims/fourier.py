@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, differs
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
@@ -24,7 +24,7 @@ def _require(name: str, fits: bool, x: Aval, axis: int, norm: str) -> None:
 
 
 def _is_row_of_pairs(x: Aval, axis: int) -> bool:
-    return len(x.shape) >= 2 and x.shape[-1] == 2 and axis == len(x.shape) - 2
+    return len(x.shape) >= 2 and not differs(x.shape[-1], 2) and axis == len(x.shape) - 2
 
 
 def _rule(x: Aval, axis: int, inverse: bool, norm: str) -> Aval:
