@@ -246,19 +246,19 @@ def float_power(x: Value, exponent: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def floor(x: Value) -> Node:
     """The largest integer <= x."""
-    return p.floor(x) if x.dtype.is_floating_point else x
+    return p.floor(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def ceil(x: Value) -> Node:
     """The smallest integer >= x."""
-    return p.ceil(x) if x.dtype.is_floating_point else x
+    return p.ceil(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def trunc(x: Value) -> Node:
     """x without its fraction."""
-    return p.trunc(x) if x.dtype.is_floating_point else x
+    return p.trunc(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
@@ -275,7 +275,7 @@ def round(x: Value, *, decimals: int = 0) -> Node:
         require_float("round", x)
         ten = p.number(10.0 ** max(decimals, -decimals), x)
         return p.div(p.round_(p.mul(x, ten)), ten) if decimals > 0 else p.mul(p.round_(p.div(x, ten)), ten)
-    return p.round_(x) if x.dtype.is_floating_point else x
+    return p.round_(x) if x.dtype.is_inexact else x
 
 
 # -- elementary functions -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau import ops
 from flambeau.core.events import counters
 
 
@@ -97,7 +96,7 @@ def test_products() -> None:
         (x @ y, a @ b), (x @ w, a @ v), (torch.dot(w, w), v @ v), (torch.vdot(w, w), np.vdot(v, v)), (x.mH @ x, a.conj().T @ a),
         (torch.einsum("ij,jk->ki", x, y), (a @ b).T), (torch.nn.functional.linear(x, y.t()), a @ b), (torch.outer(w, w), np.outer(v, v)),
         (x.real @ y.real, a.real @ b.real), (torch.prod(x, 1), a.prod(1)), (torch.cumprod(w, 0), v.cumprod()), (torch.cumsum(x, 1), a.cumsum(1)),
-        (x.var(), a.var(ddof=1)), (torch.linalg_norm(x) if hasattr(torch, "linalg_norm") else x.norm(), np.linalg.norm(a)),
+        (x.var(), a.var(ddof=1)), (x.norm(), np.linalg.norm(a)),
     ):  # fmt: skip
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-11)
 
@@ -188,15 +187,7 @@ def test_calls_are_native() -> None:
     before = counters["native_calls"]
     for _ in range(10):
         (x * y).real
-    assert counters["native_calls"] - before >= 20 or not counters["native_calls"]
-
-
-def test_interleaved_parts_are_one_kernel() -> None:
-    from flambeau.interp.eager import programs  # noqa: PLC0415
-
-    x = torch.randn(3, 50, dtype=torch.complex128)
-    assert torch.equal(x.transpose(0, 1).mul(2j).t(), x * 2j)
-    assert any(key[0] is ops.mul for key in programs._variants)
+    assert counters["native_calls"] - before >= 20
 
 
 def test_random_numbers_have_halved_variance() -> None:
@@ -209,7 +200,7 @@ def test_random_numbers_have_halved_variance() -> None:
 
 def test_exchange_and_printing() -> None:
     z = torch.tensor([[1 + 2j, -0.5j], [3, 1e-3]])
-    assert repr(z) == "tensor([[1.0000e+00+2.0000j, -0.0000e+00-0.5000j],\n        [3.0000e+00+0.0000j, 1.0000e-03+0.0000j]])" or "j" in repr(z)
+    assert repr(torch.tensor([1.5 + 2j, -0.5j])) == "tensor([1.5000+2.0000j, -0.0000-0.5000j])"
     buffer = io.BytesIO()
     torch.save(z, buffer)
     buffer.seek(0)
