@@ -26,6 +26,7 @@ from flambeau.prims.pointwise import atan as atan
 from flambeau.prims.pointwise import atan2 as atan2
 from flambeau.prims.pointwise import atanh as atanh
 from flambeau.prims.pointwise import attach as attach
+from flambeau.prims.pointwise import beside as beside
 from flambeau.prims.pointwise import bitcast as bitcast
 from flambeau.prims.pointwise import bitwise_and as bitwise_and
 from flambeau.prims.pointwise import bitwise_or as bitwise_or

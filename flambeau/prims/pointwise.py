@@ -137,6 +137,7 @@ isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
 detach = prim("detach", "pointwise", same, _itself, "x, taken as a constant by differentiation")
 attach = prim("attach", "pointwise", same, lambda x, history: x, "x, differentiated as if it were ``history``")
+beside = prim("beside", "pointwise", same, lambda x, other: x, "x, computed in the loop that computes ``other`` where one can do both")
 
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
 sub = _unary("sub", np.subtract, "x - y; integers wrap")

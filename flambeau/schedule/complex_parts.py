@@ -46,7 +46,8 @@ def split_complex(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[O
             strides = spec.strides if root is old else None if steps is None else (*steps, 1)
             results.append([(new, OutputSpec(strides, at))])
             continue
-        halves = [(_steppable(p.part(new, index=k)), None if at is None else at + k) for k in (0, 1)]
+        real, imaginary = (_steppable(p.part(new, index=k)) for k in (0, 1))
+        halves = [(real, at), (p.beside(imaginary, real), None if at is None else at + 1)]
         results.append([(half, OutputSpec(_doubled(old, spec.strides), into)) for half, into in halves])
     real_inputs, real_outputs = [i for m in made for i in m], [r for found in results for r in found]
     return RealForm(
