@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import Operators
+from flambeau.capture.operators import Operators, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
@@ -53,6 +53,8 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Those after which other code shares memory with a tensor.
+EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
 WORLD = frozenset((
     "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "set_num_threads", "set_default_dtype",
@@ -281,11 +283,15 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if name in EXPORTS:
+            self.session.exported = True
         if tensor_method and name in VALUES:
             return self.host(function, args, kwargs, forget=False)
         if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
+            return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
@@ -306,17 +312,20 @@ class Calls(Operators):
         roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
         waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
         entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
+        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
+        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
+        stops = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
+        recorder = self.namer.writer.recorder
         seen: set[int] = set()
         while entries:
             entry = entries.pop()
-            if id(entry) in seen or isinstance(entry, TensorBase):
+            if id(entry) in seen or id(entry) in stops or isinstance(entry, TensorBase):
                 continue
             seen.add(id(entry))
-            if not isinstance(entry, (CaptureEntry, ViewReadEntry, ViewWriteEntry)) and type(entry).__module__ != "flambeau.tensor.function":
+            recorded = isinstance(entry, (ViewReadEntry, ViewWriteEntry)) or (isinstance(entry, CaptureEntry) and entry.recorder is recorder)
+            if not recorded and (not stops or leads_to(entry, stops)):
                 return False
-            if isinstance(entry, CaptureEntry) and entry.recorder is not self.namer.writer.recorder:
-                return False
-            entries += [edge[0] for edge in entry.edges if edge is not None]
+            entries += [edge[0] for edge in entry.edges if edge is not None] if recorded else []
         return True
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -369,18 +378,28 @@ class Calls(Operators):
         return function(*[self.fixed(a) for a in args], **kwargs)
 
     def _callback(self, value: Any) -> Any:
-        return Entered(self, value) if type(value) in (types.FunctionType, types.MethodType) else value
+        return Entered(self, value) if self._calls_back(value) else value
+
+    def _calls_back(self, value: Any) -> bool:
+        """Whether native code that calls this would do something that is to be seen."""
+        if type(value) in (types.FunctionType, types.MethodType):
+            return True
+        owner = getattr(value, "__self__", None)
+        return type(value) is types.BuiltinFunctionType and isinstance(owner, (list, dict, set)) and self.outside(owner)
 
     def _pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that only reads its arguments: a step where these may be others at the next call, else done now."""
         values = (*args, *kwargs.values())
-        if any(type(v) in (types.FunctionType, types.MethodType) for v in values):
+        for value in values:
+            if is_module(value):
+                self.note_module(value)
+        if any(self._calls_back(v) for v in values):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
         for i, value in enumerate(args):
-            if self._iterates_in_python(value) and function in CONSUMERS:
-                args = (*args[:i], list(self._items(value)), *args[i + 1 :])
+            if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
+                args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
         special = SPECIAL.get(function)
         if special is not None and args and type(static_lookup(type(args[0]), special)) is types.FunctionType and not is_ours(type(args[0])):
             return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
@@ -407,7 +426,7 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
-        if flush or trace.deferred:
+        if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
         plain = [self._plain(a) for a in args]
         options = {k: self._plain(v) for k, v in kwargs.items()}
@@ -477,7 +496,7 @@ class Calls(Operators):
         return True
 
     def _iter(self, value: Any, *sentinel: Any) -> Any:
-        return iter(self._callback(value), *sentinel) if sentinel else self.iterator(value)
+        return self.machine.call_function(until, (value, *sentinel), {}) if sentinel else self.iterator(value)
 
     def _next(self, iterator: Any, *default: Any) -> Any:
         try:
@@ -511,6 +530,19 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def leads_to(entry: Any, stops: set[int]) -> bool:
+    """Whether backward from a tape entry comes to one of these."""
+    waiting, seen = [entry], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in stops:
+            return True
+        if id(one) not in seen and not isinstance(one, TensorBase):
+            seen.add(id(one))
+            waiting += [edge[0] for edge in one.edges if edge is not None]
+    return False
 
 
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)

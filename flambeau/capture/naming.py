@@ -65,6 +65,8 @@ class Namer:
     def __init__(self, trace: Trace, writer: Writer) -> None:
         self.trace = trace
         self.writer = writer
+        writer.name_of = self.name
+        self.inline = False  # tuples are written where they are used, not kept for a second use
         self.cells: dict[int, tuple[Any, str]] = {}  # of outside functions: the cell and the expression for it
 
     def name(self, value: Any) -> str:
@@ -89,7 +91,7 @@ class Namer:
             return maker(self, value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{trace.tree.constant(kind)}({self.listed(value)})"
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and kind is not tuple:
             return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
         if isinstance(value, BaseException):
             return self._exception(value)
@@ -125,8 +127,10 @@ class Namer:
 
     # -- by type ----------------------------------------------------------------------------------------
     def _tuple(self, value: tuple[Any, ...]) -> str:
-        inner = self.listed(value)
-        return f"({inner},)" if value else "()"
+        text = f"({self.listed(value)},)" if value else "()"
+        if self.inline or all(type(v) in ATOMS for v in value):
+            return text
+        return self.born(value, text)
 
     def _list(self, value: list[Any]) -> str:
         if not any(isinstance(v, CONTAINERS) or id(v) in self.trace.inside for v in value):

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import holds_pending
-from flambeau.capture.places import Places
+from flambeau.capture.places import Places, is_module
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.tensor.base import TensorBase
@@ -205,6 +205,8 @@ class Operators(Places):
             return self.call(_sequence_iterator, (value,), {})
         if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
             return self.host(iter, (value,), {}, flush=False, forget=False)
+        if is_module(value):
+            self.note_module(value)
         return iter(value)
 
     def advance(self, iterator: Any) -> Any:
@@ -318,6 +320,12 @@ def _sequence_iterator(value: Any) -> Any:
             return
         yield item
         i += 1
+
+
+def until(function: Callable[[], Any], sentinel: Any) -> Any:
+    """``iter(function, sentinel)``."""
+    while (item := function()) != sentinel:
+        yield item
 
 
 def formatted(value: Any, conversion: str | None, spec: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
@@ -38,6 +38,7 @@ class Places(Semantics):
     """Reads and writes of places; what lies outside becomes steps."""
 
     namer: Namer
+    session: Any
 
     @property
     def trace(self) -> Any:
@@ -188,6 +189,7 @@ class Places(Semantics):
     def _of_module(self, module: Any, name: str) -> Any:
         """Structure and tensors of Modules are covered by their stamp; settings of classes of users are read each for itself."""
         kind = type(module)
+        self.note_module(module)
         found = static_lookup(kind, name, MISSING)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
@@ -196,21 +198,19 @@ class Places(Semantics):
             return self.call(found.fget, (module,), {})
         if name in module.__dict__:
             value = module.__dict__[name]
-            if name.startswith("_") and name in MODULE_STATE:
+            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
+            if library or id(module) in self.trace.inside:
                 return value
-            self.note_module(module)
-            if name == "training" or id(module) in self.trace.inside or type(module).__module__.startswith("flambeau."):
-                return value
-            text = f"{self.namer.name(module)}.__dict__[{name!r}]"
-            return self.trace.read((id(module), name), text, lambda: value)
-        self.note_module(module)
-        value = getattr(module, name)
-        return value
+            text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
+            if found is not MISSING:
+                return found
+        return getattr(module, name)
 
     def note_module(self, module: Any) -> None:
         """The line depends on the structure of this Module."""
-        if self.trace.recording and self.namer.writer.recording:
-            self.namer.writer.recorder.note_module(module)
+        if id(module) not in self.trace.inside:
+            self.session.note_module(module)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
@@ -222,9 +222,10 @@ class Places(Semantics):
             if type(found.fget) is types.FunctionType and not is_ours(kind):
                 return self.call(found.fget, (obj,), {})
             return getattr(obj, name)
-        if found is not MISSING and type(static_lookup(type(found), "__get__")) is types.FunctionType:
-            if static_lookup(type(found), "__set__") is not None or name not in getattr(obj, "__dict__", {}):
-                return self.call(static_lookup(type(found), "__get__"), (found, obj, kind), {})
+        getter = None if found is MISSING else static_lookup(type(found), "__get__")
+        in_python = type(getter) is types.FunctionType
+        if in_python and static_lookup(type(found), "__set__") is not None:
+            return self.call(getter, (found, obj, kind), {})
         if found is not MISSING and static_lookup(type(found), "__set__") is not None:
             return self._from_native(obj, name)
         own = self._own_attribute(obj, name)
@@ -233,6 +234,8 @@ class Places(Semantics):
         if type(found) is types.FunctionType:
             self._method_check(kind, name, found)
             return types.MethodType(found, obj)
+        if in_python:
+            return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
             fallback = static_lookup(kind, "__getattr__")
             if type(fallback) is types.FunctionType and not is_ours(kind):
@@ -447,8 +450,3 @@ class _Empty:
 
 SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)
-MODULE_STATE = frozenset((
-    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_non_persistent_buffers_set", "_compiled_call_impl",
-))  # fmt: skip
-BUILTINS = vars(builtins)

@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.capture.residual import NAME
 from flambeau.capture.segments import Runner
 from flambeau.capture.tree import Block, Check, End, Step, Tree
-from flambeau.capture.values import MISSING
+from flambeau.capture.values import MISSING, tensor_key
 from flambeau.ops.declare import default_float_check
 from flambeau.tensor.native_graph import graph_entry
 
@@ -29,6 +29,17 @@ def quick_call(tree: Tree) -> Callable[[tuple[Any, ...]], Any] | None:
         return None
 
 
+class HeldGuard:
+    """Tensors that the function or an object of ours holds, and how they were seen."""
+
+    def __init__(self, held: list[tuple[Any, Any]]) -> None:
+        self.held = held
+
+    def failed(self) -> str | None:
+        """What changed, or None."""
+        return None if all(tensor_key(t) == key for t, key in self.held) else "a tensor that it uses changed"
+
+
 class _Line:
     """The first way through the tree."""
 
@@ -43,6 +54,7 @@ class _Line:
         self.results: list[str] = []
         self.end: End | None = None
         self.distinct = False
+        self.held: list[tuple[Any, Any]] = []
         self._walk(tree.root)
 
     def _walk(self, block: Block) -> None:
@@ -84,6 +96,8 @@ class _Line:
                 self.checks.append((kind, *place))
         elif check.guard is not None:
             self.guards.append(check.guard)
+        elif check.kind == "look" and check.expression in self.tree.constants and key[0] == "tensor":
+            self.held.append((self.tree.constants[check.expression], key[1]))
         elif check.kind == "number" and key == -1 and set(NAME.findall(check.expression)) <= self.arguments.keys():
             self.distinct = True  # the native entry counts storages
         elif not (check.kind == "same" and ".fits(" in check.expression) and check is not self.tree.root.end:
@@ -125,7 +139,7 @@ class _Line:
         if set(NAME.findall(text)) - set(self.results):
             raise _NotQuick
         together = None if [text] == self.results else eval(f"lambda {', '.join(self.results)}: {text}", dict(self.tree.constants))
-        guards = self.guards
+        guards = [*self.guards, *([HeldGuard(self.held)] if self.held else [])]
 
         def call(arguments: tuple[Any, ...]) -> Any:
             for guard in guards:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
-from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
@@ -64,6 +64,7 @@ class StorageState:
 
 
 Edge = tuple[Any, int] | None
+DIVISIONS = tuple(getattr(p, name) for name in ("div", "floor_div", "rem", "mod") if hasattr(p, name))
 
 
 class CaptureEntry(Entry):
@@ -123,6 +124,14 @@ def span_of(tensors: Sequence[Any]) -> Any:
     return dispatch.new_tensor(tensors[0].memory, start, meta)
 
 
+def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
+    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
+    for node in toposort(outputs, lambda n: () if n in inputs else n.sources):
+        if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
+            return True
+    return False
+
+
 def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
@@ -139,9 +148,6 @@ class Recorder:
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
-        self.guards: list[tuple[Callable[[], Any], Any]] = []
-        self.modules: dict[int, Any] = {}
-        self._noted: set[int] = set()
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
@@ -157,6 +163,11 @@ class Recorder:
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_module: Callable[[Any], None] | None = None
+        self.on_input: Callable[[Any], None] | None = None  # told of an outside tensor when it is first used
+        self.on_gradient: Callable[[Any, bool], None] | None = None  # told when the gradient of a leaf is first read, or written
+        self.on_guard: Callable[[Callable[[], Any]], None] | None = None
+        self.risky: list[tuple[str, tuple[Node, ...]]] = []  # operators that may raise on values, and their results
         self.on_risk: Callable[[], bool] | None = None
         self.on_flush: Callable[[], None] | None = None
         self.on_look: Callable[[Any], None] | None = None
@@ -187,6 +198,8 @@ class Recorder:
             self.shared += [(t, owner) for t in group if t is not owner]
 
     def _add_input(self, tensor: Any) -> StorageState:
+        if self.on_input is not None:
+            self.on_input(tensor)
         node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
         state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
         self._active[node] = state.tracked
@@ -260,7 +273,10 @@ class Recorder:
         if self.on_risk is not None and self.on_risk() and self._may_raise(call):
             return self._at_once(call)
         try:
-            return self._record(call)
+            made = self._record(call)
+            if stress.flush and self.on_flush is not None:
+                self.on_flush()
+            return made
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
@@ -270,7 +286,7 @@ class Recorder:
         nodes = [self.read(t) for t in call.tensors]
         outputs: list[Node] = []
         flatten(call.operator.inline(list(fill(call.template, nodes, call.numbers, call.sizes))), outputs)
-        return any(n.op in (p.take, p.scatter) for n in toposort(outputs, lambda n: () if n in nodes else n.sources))
+        return may_raise(outputs, nodes)
 
     def _at_once(self, call: Call) -> Any:
         """Run an operator in a segment of its own, since somebody waits for the exception that it may raise."""
@@ -311,6 +327,8 @@ class Recorder:
         structure = flatten(result, outputs)
         if origins.wanted():
             origins.note_origin(outputs, Origin(user_line(), call.operator.name))
+        if may_raise(outputs, nodes):
+            self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
 
     def _read_operands(self, call: Call) -> list[Node]:
@@ -497,11 +515,17 @@ class Recorder:
     # -- gradients of leaves ----------------------------------------------------------------------------
     def gradient_read(self, leaf: Any) -> None:
         """Somebody looks at ``leaf.grad``: what it was when the capture began matters."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, True))
+        self._see_gradient(leaf, True)
 
     def gradient_written(self, leaf: Any) -> None:
         """``leaf.grad`` is being replaced; what it was does not matter unless it was read before."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, False))
+        self._see_gradient(leaf, False)
+
+    def _see_gradient(self, leaf: Any, read: bool) -> None:
+        if id(leaf) not in self.gradients_seen:
+            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
+            if self.on_gradient is not None and leaf.memory.pending is None:
+                self.on_gradient(leaf, read)
 
     def forget_inner_gradients(self) -> None:
         """Drop what was seen of leaves made during the capture."""
@@ -513,17 +537,17 @@ class Recorder:
     # -- what else the trace depends on -----------------------------------------------------------------
     def guard(self, read: Callable[[], Any]) -> None:
         """The trace holds only as long as ``read()`` equals what it gives now."""
-        self.guards.append((read, read()))
+        if self.on_guard is not None:
+            self.on_guard(read)
 
     def note_module(self, module: Any) -> None:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
-        if id(module) not in self._noted:
-            self.modules[id(module)] = module
-            self._noted.update(map(id, module.modules()))
+        if self.on_module is not None:
+            self.on_module(module)
 
-    def module_guard(self) -> ModuleGuard:
-        """What the trace depends on in the Modules that it used."""
-        return ModuleGuard(self.modules.values())
+    def computes(self) -> bool:
+        """Whether anything was computed, or written into outside memory."""
+        return self._serial > 0 or any(s.changed for s in self.input_states)
 
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""

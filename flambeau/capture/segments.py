@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import Segment, close_segment, needs_history
+from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
 from flambeau.capture.trace import Diverged, Trace
 from flambeau.capture.tree import Check
-from flambeau.capture.values import Same, frozen
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
@@ -87,11 +86,12 @@ class Runner:
     runs: int = 0
 
     def fits(self, *tensors: Any) -> bool:
-        """Whether the tensors are as they were recorded."""
-        for tensor, (meta, grad) in zip(tensors, self.metas, strict=True):
+        """Whether the tensors, inputs first and then those that lie in the memory of inputs, are as they were recorded."""
+        inputs = tensors[: len(self.metas)]
+        for tensor, (meta, grad) in zip(inputs, self.metas, strict=True):
             if tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
                 return False
-        if len({id(t.memory) for t in tensors}) != self.storages:
+        if len({id(t.memory) for t in inputs}) != self.storages:
             return False
         return all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in self.shared)
 
@@ -112,6 +112,8 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
+        self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
 
     @property
@@ -171,6 +173,7 @@ class Writer:
         if recorder.calls or recorder.gradients_seen or any(s.tensor is None for s in recorder.states.values()):
             self.recorder = self.new_recorder()
             context.capture = None
+            trace.let_go()
             try:
                 _Closing(self, recorder).run()
             finally:
@@ -192,44 +195,22 @@ class _Closing:
         self.recorder = recorder
         recorder.forget_inner_gradients()
         self.seen = list(recorder.gradients_seen.values())
-        self.changed = [(leaf, leaf._grad) for leaf, old, _ in self.seen if leaf._grad is not old]
-        self.olds: dict[int, str] = {}
+        self.changed = [(leaf, leaf._grad) for leaf, old, read in self.seen if leaf._grad is not old or not read]
 
     def run(self) -> None:
-        trace, constant = self.trace, self.trace.tree.constant
-        self._gradient_checks()
-        for read, expected in self.recorder.guards:
-            trace.check(f"{constant(read)}()", "look", ("guard", frozen(expected)))
-        if self.recorder.modules:
-            self._module_check()
+        if not self.recorder.computes():
+            settle_views(self.recorder)
+            self._gradient_steps()
+            return
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
+        inputs = {id(t) for t, _ in self.recorder.inputs}
+        self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
+        self.sharing_names = [self.writer.name(t) for t in self.sharing]
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
         self._gradient_steps()
-
-    def _gradient_checks(self) -> None:
-        trace = self.trace
-        for leaf, old, read in self.seen:
-            name = self.writer.name(leaf)
-            changes = any(leaf is changed for changed, _ in self.changed)
-            if read:
-                seen = Same(None if old is None else old.meta)
-                trace.check(f"{trace.tree.constant(gradient_meta)}({name})", "look", ("is", seen))
-            if changes or (read and old is not None):
-                known, value = trace.step(f"{name}._grad", lambda old=old: old)
-                self.olds[id(leaf)] = known
-                if value is not None:
-                    trace.known[id(value)] = (known, value)
-                    trace.known.setdefault(id(old), (known, old))
-
-    def _module_check(self) -> None:
-        """The structure and settings of the Modules that were used."""
-        guard = self.recorder.module_guard()
-        constant = self.trace.tree.constant
-        while not self.trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
-            pass
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -252,7 +233,8 @@ class _Closing:
                     break
                 continue
             runner = runner or self._runner()
-            if trace.check(f"{trace.tree.constant(runner)}.fits({given})", "same", True):
+            looked_at = given + "".join(f"{n}, " for n in self.sharing_names)
+            if trace.check(f"{trace.tree.constant(runner)}.fits({looked_at})", "same", True):
                 break
         if trace.ghost:
             step = trace.next_step()
@@ -260,16 +242,23 @@ class _Closing:
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]
+        viewers = self._viewers()  # also keeps alive what only the recording held
         text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
         trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
         runner.names = names
         trace.tree.segments.append(runner)
-        viewers = self._viewers()
         results = [viewers[serial] for serial in runner.serials]
         trace.variables.update(zip(step_names, results, strict=True))
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
+        self._attributes(list(zip(step_names, results, strict=True)))
         return None, runner
+
+    def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
+        """What the program has set on tensors made inside."""
+        for name, tensor in tensors:
+            for key, value in getattr(tensor, "__dict__", {}).items():
+                self.trace.step(f"{name}.__dict__[{key!r}] = {self.writer.name_of(value)}", lambda: None, out=False)
 
     def _viewers(self) -> dict[tuple[int, int], Any]:
         """The tensors over storages made inside that are alive, by the numbers of storage and tensor."""
@@ -299,17 +288,15 @@ class _Closing:
                 leaf = tensor.entry is None and tensor._requires_grad
                 results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
-        places = {id(t): i for i, t in enumerate(segment.inputs)}
-        shared = [
-            (places[id(part)], places[id(owner)], part.address - owner.address)
-            for part, owner in recorder.shared if id(part) in places and id(owner) in places
-        ]  # fmt: skip
+        places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
+        shared = [(places[id(part)], places[id(owner)], part.address - owner.address) for part, owner in recorder.shared]
         metas = [(t.meta, dispatch.wants_gradient(t)) for t in segment.inputs]
         return Runner(segment, metas, len({id(t.memory) for t in segment.inputs}), shared, results, serials, recorder.calls)
 
     def _take(self, runner: Runner, made: list[Any]) -> None:
         """Give the ghost's tensors what the replay computed."""
         trace, viewers = self.trace, self._viewers()
+        shown: list[tuple[str, Any]] = []
         names = trace.block.steps[trace.index - 1].names
         for serial, name, real in zip(runner.serials, names, made, strict=True):
             tensor = viewers.pop(serial, None)
@@ -317,16 +304,19 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.known[id(tensor)] = (name, tensor)
+                shown.append((name, tensor))
+        self._attributes(shown)
         for state in self.recorder.states.values():
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
                     state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+        settle_views(self.recorder)
 
     def _gradient_steps(self) -> None:
         trace = self.trace
         for leaf, gradient in self.changed:
-            name, old = self.writer.name(leaf), self.olds[id(leaf)]
+            name, old = self.writer.name(leaf), self.writer.gradients[id(leaf)]
             given = "None" if gradient is None else self.writer.name(gradient)
 
             def undo(variables: dict[str, Any], name: str = name, old: str = old, leaf: Any = leaf) -> None:

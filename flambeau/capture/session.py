@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.capture.calls import Calls
+from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.machine import Interruption, Machine
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
-from flambeau.capture.segments import Writer
+from flambeau.capture.segments import Writer, gradient_meta
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
-from flambeau.capture.values import Box, is_ours
+from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
 from flambeau.core import source_lines
 from flambeau.core.context import context
 from flambeau.ops.declare import default_float, set_default_float
@@ -71,7 +72,8 @@ class Session:
         self.function = function
         self.trace = Trace(tree, found)
         self.trace.line = self.line
-        self.noted: dict[int, Any] = {}
+        self.noted: set[int] = set()
+        self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
         self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
         self.namer = Namer(self.trace, self.writer)
@@ -90,7 +92,8 @@ class Session:
         recorder = Recorder()
         recorder.on_value = self.needs_value
         recorder.on_look = self.look
-        recorder.on_number = self.number
+        recorder.on_number, recorder.on_module = self.number, self.note_module
+        recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
         recorder.on_risk, recorder.on_flush = self.in_try, self.flush
         return recorder
 
@@ -102,6 +105,40 @@ class Session:
             if not name.startswith(source_lines.PACKAGE):
                 return f"{name.rpartition('/')[2]}:{frame.line}"
         return source_lines.UNKNOWN
+
+    def note_module(self, module: Any) -> None:
+        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
+        if id(module) in self.noted or not self.trace.recording:
+            return
+        self.noted.update(map(id, module.modules()))
+        guard = ModuleGuard([module])
+        while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
+            pass
+
+    def see_input(self, tensor: Any) -> None:
+        """An outside tensor is used that no place was read for: an object of ours holds it."""
+        trace = self.trace
+        if id(tensor) not in trace.known and trace.recording and not any(tensor is span for span, _ in self.writer.recorder.spans):
+            trace.check(self.writer.name(tensor), "look", ("tensor", tensor_key(tensor)))
+
+    def see_gradient(self, leaf: Any, read: bool) -> None:
+        """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on."""
+        trace, constant = self.trace, self.tree.constant
+        if not trace.recording:
+            return
+        name, old = self.writer.name(leaf), leaf._grad
+        if read:
+            trace.check(f"{constant(gradient_meta)}({name})", "look", ("is", Same(None if old is None else old.meta)))
+        known, value = trace.step(f"{name}._grad", lambda: old)
+        self.writer.gradients[id(leaf)] = known
+        for gradient in (old, value):
+            if gradient is not None:
+                trace.known[id(gradient)] = (known, gradient)
+
+    def see_guard(self, read: Callable[[], Any]) -> None:
+        """The line holds as long as ``read()`` gives what it gives now."""
+        if self.trace.recording:
+            self.trace.check(f"{self.tree.constant(read)}()", "look", ("guard", frozen(read())))
 
     def number(self, value: Any) -> NamedRead:
         """A number that a recorded operator takes: it is read where the program is now."""
@@ -211,6 +248,7 @@ class Session:
         self.flush()
         self.sync_modes()
         if trace.recording:
+            self.namer.inline = True
             try:
                 text = self.namer.name(value) if kind == "return" else ""
             except Uncapturable as reason:

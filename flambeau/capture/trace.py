@@ -6,15 +6,17 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
-from flambeau.capture.residual import Exit
+from flambeau.capture.residual import Exit, outcome_of
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
 from flambeau.tensor.base import TensorBase
 
+EMPTY = CellType()
 __all__ = ["Diverged", "Trace", "Uncapturable"]
 
 
@@ -33,14 +35,14 @@ class Trace:
         self.tree = tree
         self.block = tree.root
         self.index = 0
-        self.variables: dict[str, Any] = {} if found is None else dict(found.variables)
+        self.variables: dict[str, Any] = {} if found is None else found.variables
         self.stop = None if found is None else found.at
         self.error = None if found is None else found.error
+        self.forced = found is not None and found.forced
         self.ghost = found is not None
         self.recording = True
         self.path = {} if found is None else _path(found.at)
         self.known: dict[int, tuple[str, Any]] = {}
-        self.adopted: list[tuple[str, Any]] = []
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
@@ -94,6 +96,7 @@ class Trace:
         self.contents = []
         for _, run in self.deferred:
             run()
+        self.deferred = [(text, nothing) for text, _ in self.deferred]
         end = self.block.end if self.block is self.stop else None
         if isinstance(end, End) and end.kind == "leave":
             self.recording = False
@@ -103,7 +106,6 @@ class Trace:
         """Nothing is named any more: objects live as long as the program holds them."""
         for kept in (self.known, self.inside, self.reads, self.variables, self.births):
             kept.clear()
-        self.adopted = []
         self.stopped()
 
     def enter(self, block: Block) -> None:
@@ -199,7 +201,12 @@ class Trace:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])
                 return outcome
+            forced = outcome_of(self.tree, check, self.variables) if self.forced else None
             self.go_live()
+            if forced is not None:
+                check.outcomes[forced] = Block((check, forced))
+                self.enter(check.outcomes[forced])
+                return forced
             key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
             if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
                 key = OTHERWISE
@@ -237,14 +244,12 @@ class Trace:
             return value
         constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
         if not constant:
-            same = {n: v for n, v in self.adopted if type(v) is kind}
+            same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
-                at = next((i for i, v in enumerate(same.values()) if v is value), -1)
+                at = position(value, *[self.variables.get(n) for n in same])
                 self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
             self.know(value, name)
-        if not constant:
-            self.adopted.append((name, value))
         return value
 
     def know(self, value: Any, name: str) -> None:
@@ -295,13 +300,24 @@ class Trace:
             return obj
         self.made += 1
         old = self.births.get(self.made) if self.ghost else None
-        if old is not None and type(old) is type(obj):
+        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, CellType)) or hasattr(obj, "__dict__")):
             self.contents.append((old, contents_of(old)))
             refill(old, contents_of(obj))
             obj = old
         self.numbers_of[id(obj)] = self.made
         self.inside[id(obj)] = obj
         return obj
+
+    def let_go(self) -> None:
+        """Forget objects made inside that only this trace still holds, and with them the tensors that they keep alive."""
+        found = True
+        while found:
+            found = False
+            for key in list(self.inside):
+                if sys.getrefcount(self.inside[key]) == 2:  # the dictionary's and the argument's
+                    del self.inside[key]
+                    self.numbers_of.pop(key, None)
+                    found = True
 
     def effect(self, text: Callable[[], str], run: Callable[[], Any], waits: bool) -> None:
         """Change something outside, for real and at once; the step is written where the tensors that it needs exist."""
@@ -313,23 +329,28 @@ class Trace:
         if live:
             run()
         if waits or self.deferred:
-            self.deferred.append((text, (lambda: None) if live else run))
+            self.deferred.append((text, nothing if live else run))
         else:
-            self._write(text, lambda: None)
+            self._write(text, nothing if live else run)
 
     def emit_deferred(self) -> None:
         """Write the steps of the effects that waited for a segment."""
         waiting, self.deferred = self.deferred, []
         for text, run in waiting:
-            self._write(text, run if self.ghost else (lambda: None))
+            self._write(text, run)
 
     def _write(self, text: Callable[[], str], run: Callable[[], Any]) -> None:
         try:
             expression = text()
         except Uncapturable as reason:
             self.leave(str(reason))
+            run()
         else:
             self.step(expression, run, out=False)
+
+
+def nothing() -> None:
+    """What is done for an effect that was performed already."""
 
 
 def _path(stop: Any) -> dict[int, Any]:
@@ -345,6 +366,8 @@ def contents_of(obj: Any) -> Any:
         return dict(obj)
     if isinstance(obj, set):
         return set(obj)
+    if isinstance(obj, CellType):
+        return getattr(obj, "cell_contents", MISSING) if obj != EMPTY else MISSING
     return dict(obj.__dict__)
 
 
@@ -355,6 +378,11 @@ def refill(obj: Any, contents: Any) -> None:
     elif isinstance(obj, (dict, set)):
         obj.clear()
         obj.update(contents)
+    elif isinstance(obj, CellType):
+        if contents is MISSING:
+            del obj.cell_contents
+        else:
+            obj.cell_contents = contents
     else:
         obj.__dict__.clear()
         obj.__dict__.update(contents)

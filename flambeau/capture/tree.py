@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from flambeau.capture.stress import Leaver
+
 __all__ = ["OTHERWISE", "Block", "Check", "End", "Step", "Tree"]
 
 
@@ -100,6 +102,7 @@ class Tree:
         self.atoms: dict[Any, Any] = {}  # one object for each
         self._count = 0
         self.captures = 0
+        self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
+from flambeau.tensor import operator_modes, overriding
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, put
@@ -122,6 +124,8 @@ def _value(call: Call, name: str, value: Any) -> Any:
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
     if not isinstance(value, (bool, int, float, complex)):
+        if overriding.overrides(type(value)):
+            overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
     defaults = call.operator.defaults
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
@@ -327,7 +331,12 @@ def slots_of(template: Any) -> list[TensorSlot]:
 # -- calls ----------------------------------------------------------------------------------------------
 def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
-    call = take_apart(operator, args, kwargs)
+    if context.operator_modes:
+        return operator_modes.ask(operator, args, kwargs)
+    try:
+        call = take_apart(operator, args, kwargs)
+    except overriding.Met as met:
+        return met.result
     return run_call(call) if context.capture is None else context.capture.call(call)
 
 
@@ -634,7 +643,12 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
 
     The target may be an operand. Other operands that share its memory are read before it changes.
     """
-    call = take_apart(operator, args, kwargs)
+    if context.operator_modes:
+        return operator_modes.ask_into(call_into, operator, target, args, kwargs)
+    try:
+        call = take_apart(operator, args, kwargs)
+    except overriding.Met as met:
+        return met.result
     return run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
 
 

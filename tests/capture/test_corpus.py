@@ -18,6 +18,8 @@ DIFFER = {
     "earlier_results_stay": "module",
     "environment_variable": "function method",
     "generator_from_outside_is_used_up": "function",
+    "function_mode_around_the_call": "function method",
+    "function_mode_inside": "function",
     "generator_leaks": "module",
     "generator_send_and_close": "module",
     "gradient_hook_from_outside": "function module",
@@ -40,6 +42,7 @@ DIFFER = {
     "result_is_differentiated_outside": "function",
     "set_data_between_calls": "function method",
     "step_with_scheduler": "function",
+    "subclass_argument": "function method",
     "view_of_argument_returned": "function",
 }
 

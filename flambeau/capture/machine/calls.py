@@ -17,7 +17,7 @@ def call(frame: Frame, count: int) -> None:
     del stack[first:]
     if function is NULL:
         function = receiver
-    elif type(function) is ContextExit:
+    elif type(function) is ContextExit:  # beside None, or NULL since 3.14
         stack.append(frame.semantics.exit_context(function.callable, None))
         return
     elif receiver is not NULL:
@@ -40,10 +40,6 @@ def call_keywords(frame: Frame, argument: tuple[int, tuple[str, ...]]) -> None:
     stack.append(frame.semantics.call(function, tuple(args), kwargs))
 
 
-def call_keywords_of_stack(frame: Frame, count: int) -> None:
-    call_keywords(frame, (count, frame.stack.pop()))
-
-
 def call_starred(frame: Frame, has_keywords: int) -> None:
     """``function(*args, **kwargs)``, the arguments gathered before."""
     stack, semantics = frame.stack, frame.semantics
@@ -58,15 +54,21 @@ def call_starred(frame: Frame, has_keywords: int) -> None:
 def make_function(frame: Frame, flags: int) -> None:
     stack = frame.stack
     code = stack.pop()
-    annotate = stack.pop() if flags & 16 else None
     closure = stack.pop() if flags & 8 else None
     annotations = stack.pop() if flags & 4 else None
+    annotate = stack.pop() if flags & 16 else None
     keyword_defaults = stack.pop() if flags & 2 else None
     defaults = stack.pop() if flags & 1 else None
     function = frame.semantics.make_function(code, frame.globals, code.co_qualname, defaults, keyword_defaults, annotations, closure)
     if annotate is not None:
         function.__annotate__ = annotate
     stack.append(function)
+
+
+def intrinsic(frame: Frame, argument: tuple[int, int]) -> None:
+    """One of CPython's numbered operations, of one or two values."""
+    arity, number = argument
+    frame.stack.append(frame.semantics.intrinsic(arity, number, *taken(frame, arity)))
 
 
 def return_value(frame: Frame, _: Any) -> int:
@@ -80,7 +82,6 @@ def return_constant(frame: Frame, value: Any) -> int:
 
 
 def return_generator(frame: Frame, _: Any) -> int:
-    frame.generator = True
     frame.result = frame.semantics.make_generator(frame)
     return RETURNED
 

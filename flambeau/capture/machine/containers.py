@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.capture.machine.frame import Frame
+from flambeau.capture.machine.markers import NULL
 
 
 def taken(frame: Frame, count: int) -> list[Any]:
@@ -126,6 +127,16 @@ def convert_value(frame: Frame, conversion: str) -> None:
     frame.stack[-1] = frame.semantics.format_value(frame.stack[-1], conversion, "")
 
 
+def build_interpolation(frame: Frame, flags: int) -> None:
+    parts = taken(frame, 2 + (flags & 1))
+    frame.stack.append(frame.semantics.build_interpolation(parts, flags))
+
+
+def build_template(frame: Frame, _: Any) -> None:
+    strings, interpolations = taken(frame, 2)
+    frame.stack.append(frame.semantics.build_template(strings, interpolations))
+
+
 def list_append(frame: Frame, depth: int) -> None:
     item = frame.stack.pop()
     frame.semantics.list_append(frame.stack[-depth], item)
@@ -156,11 +167,12 @@ def dict_update(frame: Frame, depth: int) -> None:
     frame.semantics.dict_update(frame.stack[-depth], other)
 
 
-def dict_merge(frame: Frame, argument: tuple[int, int]) -> None:
-    """Keyword arguments joined; the second number tells how deep the called function lies, for the message."""
-    depth, function_depth = argument
-    other = frame.stack.pop()
-    frame.semantics.dict_merge(frame.stack[-depth], other, frame.stack[-function_depth])
+def dict_merge(frame: Frame, depth: int) -> None:
+    """Keyword arguments joined; the called function, for the message, lies below the positional ones, NULL on either side."""
+    stack = frame.stack
+    other = stack.pop()
+    function = stack[-depth - 2] if stack[-depth - 2] is not NULL else stack[-depth - 3]
+    frame.semantics.dict_merge(stack[-depth], other, function)
 
 
 def list_to_tuple(frame: Frame, _: Any) -> None:

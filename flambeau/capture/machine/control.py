@@ -120,6 +120,7 @@ def reraise(frame: Frame, _: Any) -> None:
 
 
 def enter_context(frame: Frame, _: Any) -> None:
+    """The way out of the context, and the value that was entered."""
     leave, value = frame.semantics.enter_context(frame.stack.pop())
     frame.stack += ContextExit(leave), value
 
@@ -145,3 +146,14 @@ def raise_again(frame: Frame) -> None:
     """``raise`` alone: the exception that is handled now, as Python finds it."""
     frame.reraising = bool(frame.machine.handling())
     raise
+
+
+def print_expression(frame: Frame, _: Any) -> None:
+    """The value of an expression statement, at the interactive prompt."""
+    frame.semantics.print_expression(frame.stack.pop())
+
+
+def entered_value(frame: Frame, _: Any) -> None:
+    """The way out, the value and the manager become the way out, NULL and the value."""
+    stack = frame.stack
+    stack[-2:] = NULL, stack[-2]

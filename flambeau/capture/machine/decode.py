@@ -58,7 +58,19 @@ Translation = Callable[[Operation], Pairs]
 class Program:
     """A code object, translated."""
 
-    __slots__ = ("__weakref__", "_lines", "argument_count", "instructions", "landings", "names", "offsets", "padding", "simple", "stub")
+    __slots__ = (
+        "__weakref__",
+        "_lines",
+        "argument_count",
+        "callers",
+        "instructions",
+        "landings",
+        "names",
+        "offsets",
+        "padding",
+        "simple",
+        "stubs",
+    )
 
     def __init__(self, code: types.CodeType, instructions: Pairs, offsets: list[int], landings: list[Landing]) -> None:
         self.instructions = instructions
@@ -70,7 +82,8 @@ class Program:
         self.simple = not code.co_kwonlyargcount and not code.co_flags & 0x0C
         self.padding = [NULL] * (len(self.names) - self.argument_count)
         self._lines: list[int] | None = None
-        self.stub: types.CodeType | None = None
+        self.callers: dict[int, types.CodeType] = {}
+        self.stubs: dict[tuple[int, tuple[str, ...]], types.CodeType] = {}
 
     def landing(self, index: int) -> Landing | None:
         """Where an exception raised by that instruction goes on in this function."""

@@ -26,7 +26,6 @@ class Frame:
         "code",
         "fast",
         "function",
-        "generator",
         "globals",
         "handled",
         "machine",
@@ -38,6 +37,7 @@ class Frame:
         "semantics",
         "snapshot",
         "stack",
+        "view",
     )
 
     def __init__(self, machine: Machine, function: types.FunctionType, fast: list[Any], names: Any = None) -> None:
@@ -55,7 +55,8 @@ class Frame:
         self.handled: list[BaseException] = []
         self.result: Any = None
         self.reraising = False
-        self.generator = False
+        # A weak reference to what stands for this frame where the program asks for frame objects.
+        self.view: Any = None
         self.snapshot: dict[str, Any] | None = None
 
     @property
@@ -67,25 +68,32 @@ class Frame:
         """The names of ``fast``, in order."""
         return self.program.names
 
-    def locals(self) -> Any:
-        """What ``locals()`` means here: the namespace of a class body, else the bound variables by name."""
-        if self.names is not None:
-            return self.names
+    def bound_variables(self) -> dict[str, Any]:
+        """The variables that have a value, by name."""
         found = {}
-        for name, value in zip(self.program.names, self.fast, strict=False):
-            if type(value) is types.CellType and (name in self.code.co_cellvars or name in self.code.co_freevars):
+        cells = (*self.code.co_cellvars, *self.code.co_freevars)
+        for name, value in zip(self.program.names, self.fast, strict=True):
+            if type(value) is types.CellType and name in cells:
                 value = cell_contents(value)
             if value is not NULL and not name.startswith("."):
                 found[name] = value
+        return found
+
+    def locals(self) -> Any:
+        """What ``locals()`` means here: the namespace of a class body or module, else the bound variables by name.
+
+        Until 3.12 a function has one such dictionary, brought up to date by every call.
+        """
+        if self.names is not None:
+            return self.names
+        found = self.bound_variables()
         if sys.version_info >= (3, 13):
             return found
         if self.snapshot is None:
-            self.snapshot = found
+            self.snapshot = {}
         for name in self.program.names:
-            if name in found:
-                self.snapshot[name] = found[name]
-            else:
-                self.snapshot.pop(name, None)
+            self.snapshot.pop(name, None)
+        self.snapshot.update(found)
         return self.snapshot
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections.abc import Generator as AbstractGenerator
 from typing import Any
 
 from flambeau.capture.machine import tracebacks
 from flambeau.capture.machine.calls import send, send_and_keep
 from flambeau.capture.machine.frame import Frame
-from flambeau.capture.machine.markers import YIELDED
+from flambeau.capture.machine.markers import NULL, YIELDED
+
+SIGNATURE = "the (type, exc, tb) signature of throw() is deprecated, use the single-arg signature instead."
 
 
 class Generator(AbstractGenerator[Any, Any, Any]):
     """A suspended frame with the interface of Python's generators, for which ``isinstance`` takes it."""
 
-    __slots__ = ("__name__", "__qualname__", "__weakref__", "finished", "frame", "gi_running", "started")
+    __slots__ = ("__name__", "__qualname__", "__weakref__", "finished", "frame", "running", "started")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.gi_running = self.started = self.finished = False
+        self.running = self.started = self.finished = False
         self.__name__, self.__qualname__ = frame.function.__name__, frame.function.__qualname__
 
     @property
@@ -30,11 +33,20 @@ class Generator(AbstractGenerator[Any, Any, Any]):
     def __repr__(self) -> str:
         return f"<generator object {self.__qualname__} at {id(self):#x}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle 'generator' object")
+
     def __iter__(self) -> Generator:
+        """Implement iter(self)."""
         return self
 
     def __next__(self) -> Any:
+        """Implement next(self)."""
         return self.send(None)
+
+    @property
+    def gi_running(self) -> bool:
+        return self.running
 
     @property
     def gi_code(self) -> types.CodeType:
@@ -42,7 +54,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
 
     @property
     def gi_suspended(self) -> bool:
-        return self.started and not self.finished and not self.gi_running
+        return self.started and not self.finished and not self.running
 
     @property
     def gi_frame(self) -> Any:
@@ -57,7 +69,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         return self.frame.stack[-1] if before in (send, send_and_keep) else None
 
     def send(self, value: Any) -> Any:
-        if self.gi_running:
+        if self.running:
             raise ValueError("generator already executing")
         if self.finished:
             raise StopIteration
@@ -67,31 +79,29 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         return self._resume()
 
     def throw(self, kind: Any, value: Any = None, traceback: Any = None, /) -> Any:
-        error = _exception(kind, value, traceback)
-        if self.gi_running:
+        error: Any = _exception(kind, value, traceback)
+        if sys.version_info >= (3, 12) and (value is not None or traceback is not None):
+            self.frame.semantics.call(warnings.warn, (SIGNATURE, DeprecationWarning), {})
+        if self.running:
             raise ValueError("generator already executing")
         waited_for = self.gi_yieldfrom
         if waited_for is None:
             return self._resume(error)
-        self.gi_running = True
+        ended: StopIteration | None = None
+        self._enter()
         try:
-            if isinstance(error, GeneratorExit):
-                _close(waited_for)
-                throw = None
-            else:
-                throw = getattr(waited_for, "throw", None)
+            throw: Any = None if isinstance(error, GeneratorExit) else getattr(waited_for, "throw", None)
             if throw is not None:
                 return throw(error)
-            finished = None
+            if isinstance(error, GeneratorExit):
+                _close(waited_for)
         except StopIteration as stop:
-            error = finished = stop
+            error, ended = stop, None if throw is None else stop
         except BaseException as other:
-            error, finished = other, None
+            error = other
         finally:
-            self.gi_running = False
-        if finished is None:
-            return self._resume(error)
-        return self._finish_waiting(finished.value)
+            self._leave()
+        return self._resume(error) if ended is None else self._finish_waiting(ended.value)
 
     def _finish_waiting(self, value: Any) -> Any:
         """The iterator of ``yield from`` ended with a value."""
@@ -104,21 +114,21 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         return self._resume()
 
     def close(self) -> Any:
-        if self.gi_running:
+        if self.running:
             raise ValueError("generator already executing")
         if not self.started or self.finished:
-            self.finished = True
+            self._finish()
             return None
         error: BaseException = GeneratorExit()
         waited_for = self.gi_yieldfrom
         if waited_for is not None:
-            self.gi_running = True
+            self._enter()
             try:
                 _close(waited_for)
             except BaseException as other:
                 error = other
             finally:
-                self.gi_running = False
+                self._leave()
         try:
             self._resume(error)
         except GeneratorExit:
@@ -131,28 +141,40 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         if self.gi_suspended:
             self.close()
 
+    def _enter(self) -> None:
+        self.running = True
+        self.frame.machine.frames.append(self.frame)
+
+    def _leave(self) -> None:
+        self.running = False
+        self.frame.machine.frames.pop()
+
+    def _finish(self) -> None:
+        """Let go of the frame's values."""
+        self.finished = True
+        self.frame.fast = [NULL] * len(self.frame.fast)
+        self.frame.stack.clear()
+
     def _resume(self, thrown: BaseException | None = None) -> Any:
         if self.finished:
             raise thrown or StopIteration
         frame = self.frame
-        machine = frame.machine
-        self.gi_running = self.started = True
-        machine.frames.append(frame)
+        self.started = True
+        self._enter()
         try:
-            outcome = machine.resume(frame, thrown)
+            outcome = frame.machine.resume(frame, thrown)
         except BaseException as error:
-            self.finished = True
+            self._finish()
             error.__traceback__ = tracebacks.clean(error.__traceback__)
             if isinstance(error, StopIteration):
                 raise RuntimeError("generator raised StopIteration") from error
             raise
         finally:
-            self.gi_running = False
-            machine.frames.pop()
+            self._leave()
         result, frame.result = frame.result, None
         if outcome == YIELDED:
             return result
-        self.finished = True
+        self._finish()
         raise StopIteration if result is None else StopIteration(result)
 
 

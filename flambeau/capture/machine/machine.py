@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 from flambeau.capture.machine import tracebacks
 from flambeau.capture.machine.binding import bind
 from flambeau.capture.machine.control import push_exception
 from flambeau.capture.machine.decode import PROGRAMS, Program, decode
 from flambeau.capture.machine.frame import Frame
-from flambeau.capture.machine.markers import POPPED, PREVIOUS, Interruption, StepLimitReached, Unsupported
+from flambeau.capture.machine.markers import NULL, POPPED, Interruption, StepLimitReached, Unsupported
 from flambeau.capture.machine.semantics import Semantics
 
 # Coroutines, coroutines of generators, asynchronous generators.
@@ -31,9 +31,15 @@ class Machine:
         self.frames: list[Frame] = []
         self.steps = 0
         self.step_limit: int | None = None
+        self.depth_limit = 160
 
     def can_enter(self, function: types.FunctionType) -> bool:
-        """Whether a call of this function is interpreted: it is not asynchronous, every opcode of it is known, and it is not hidden."""
+        """Whether a call of this function is interpreted: it is not asynchronous, every opcode of it is known, and it is not hidden.
+
+        Deeper than ``depth_limit`` none is: an interpreted frame takes four of Python's from its recursion limit.
+        """
+        if len(self.frames) >= self.depth_limit:
+            return False
         code = function.__code__
         known = PROGRAMS.get(id(code))
         if known is not None:
@@ -73,7 +79,7 @@ class Machine:
         while True:
             try:
                 if thrown is not None:
-                    raise thrown
+                    throw(frame, thrown)
                 while True:
                     handler, argument = instructions[frame.position]
                     frame.position += 1
@@ -89,7 +95,7 @@ class Machine:
                     raise
                 if instructions[frame.position][0] is push_exception:
                     frame.position += 1
-                    frame.stack[-1:] = PREVIOUS, error
+                    frame.stack[-1:] = NULL, error
                     frame.handled.append(error)
                     outcome = self.run(frame)
                     if outcome != POPPED:
@@ -122,6 +128,16 @@ class Machine:
         return sys.exception()
 
 
+def throw(frame: Frame, error: BaseException) -> NoReturn:
+    """Raise an exception from outside in a suspended frame: its context is what the frame handles, not what its caller does."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        if not frame.handled:
+            error.__context__ = context
+
+
 def land(frame: Frame, error: BaseException) -> bool:
     """Give an exception this frame's traceback entry and move to its handler; False where the frame has none."""
     traceback = tracebacks.clean(error.__traceback__)
@@ -130,14 +146,18 @@ def land(frame: Frame, error: BaseException) -> bool:
     else:
         traceback = tracebacks.entry(frame, traceback)
     error.__traceback__ = traceback
+    # The entry's frame refers to this one as its caller, which must not refer to the entry in turn.
+    del traceback
     index = frame.position - 1
     landing = frame.program.landing(index)
     if landing is None:
+        del error
         return False
     stack = frame.stack
     del stack[landing.depth :]
     if landing.pushes_position:
         stack.append(index)
     stack.append(error)
+    del error
     frame.position = landing.target
     return True

@@ -8,22 +8,8 @@ from typing import Any
 RETURNED, YIELDED, POPPED = 1, 2, 3
 
 
-class Marker:
-    """A named object that is only ever compared by identity."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-# An unbound variable, or the empty place beside a callable on the stack.
-NULL = Marker("NULL")
-# Stands on the stack where CPython keeps the exception that was handled before.
-PREVIOUS = Marker("PREVIOUS")
+# An unbound variable, or the empty place beside a callable on the stack. A plain object, for gc does not list those.
+NULL: Any = object()
 
 
 class ContextExit:

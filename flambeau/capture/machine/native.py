@@ -5,6 +5,7 @@ Each is a function whose bytecode loads its arguments, runs the one instruction 
 
 from __future__ import annotations
 
+import builtins
 import opcode
 import types
 from collections.abc import Callable
@@ -30,10 +31,12 @@ def _bytes(name: str, argument: int = 0) -> bytes:
 
 
 @cache
-def instruction(name: str, argument: int = 0, inputs: int = 1, outputs: int = 1, names: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """The instruction as a function of ``inputs`` stack values; returns its ``outputs`` (a list, bottom first, if not one)."""
+def instruction(
+    name: str, argument: int = 0, inputs: int = 1, outputs: int | None = None, names: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    """The instruction as a function of ``inputs`` stack values; returns the one it leaves, or a list of ``outputs``, bottom first."""
     body = _bytes("RESUME") + b"".join(_bytes("LOAD_FAST", n) for n in range(inputs)) + _bytes(name, argument)
-    if outputs != 1:
+    if outputs is not None:
         body += _bytes("BUILD_LIST", outputs)
     code = _template.__code__.replace(
         co_code=body + _bytes("RETURN_VALUE"),
@@ -41,10 +44,10 @@ def instruction(name: str, argument: int = 0, inputs: int = 1, outputs: int = 1,
         co_nlocals=inputs,
         co_varnames=("a", "b", "c")[:inputs],
         co_names=names,
-        co_stacksize=inputs + outputs + 4,
+        co_stacksize=inputs + (outputs or 1) + 4,
         co_name=name.lower(),
     )
-    return types.FunctionType(code, {"__builtins__": {}})
+    return types.FunctionType(code, {"__builtins__": builtins, "__name__": __name__})
 
 
 @cache

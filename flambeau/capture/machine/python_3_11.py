@@ -3,6 +3,7 @@
 from flambeau.capture.machine import calls, containers, control, names, stack
 from flambeau.capture.machine.translate import (
     COMMON,
+    CONVERSIONS,
     call,
     comparison,
     constant_keywords,
@@ -21,8 +22,7 @@ TABLE = COMMON | {
     "CALL": call,
     "CALL_FUNCTION_EX": raw(calls.call_starred, lambda argument: argument & 1),
     "COMPARE_OP": comparison(0),
-    "DICT_MERGE": raw(containers.dict_merge, lambda depth: (depth, depth + 2)),
-    "FORMAT_VALUE": raw(containers.format_value, lambda flags: ((None, "str", "repr", "ascii")[flags & 3], bool(flags & 4))),
+    "FORMAT_VALUE": raw(containers.format_value, lambda flags: (CONVERSIONS[flags & 3], bool(flags & 4))),
     "FOR_ITER": jump_to(control.for_iterator),
     "IMPORT_STAR": plain(names.import_star),
     "JUMP_IF_FALSE_OR_POP": jump_to(control.jump_if_false_or_pop),
@@ -46,6 +46,7 @@ TABLE = COMMON | {
     "PRECALL": dropped,
     "PREP_RERAISE_STAR": plain(control.join_exception_group),
     "SEND": jump_to(calls.send),
+    "PRINT_EXPR": plain(control.print_expression),
     "UNARY_POSITIVE": plain(containers.unary, "pos"),
     "WITH_EXCEPT_START": plain(control.exit_with_exception, 4),
 }

@@ -6,6 +6,7 @@ import builtins
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +28,17 @@ INPLACE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, "i" + n
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, name) for name in ("lt", "le", "eq", "ne", "gt", "ge")}
 UNARY: dict[str, Callable[[Any], Any]] = {name: getattr(operator, name) for name in ("neg", "pos", "invert", "not_")}
 CONVERSIONS: dict[str | None, Callable[[Any], Any]] = {"str": str, "repr": repr, "ascii": ascii}
-ABSENT = object()
+# A metaclass may define these attributes anew.
+names_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
+classes_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
 
 def lookup(cls: type, name: str, default: Any = None) -> Any:
     """What the classes of a type's resolution order define under a name, unbound."""
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
+    for base in classes_of(cls):
+        names = names_of(base)
+        if name in names:
+            return names[name]
     return default
 
 
@@ -213,14 +217,16 @@ class Semantics:
             return self.call(meta, (cls, *args), kwargs)
         new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
         python_new = type(new) is staticmethod and type(new.__func__) is Function
+        if (issubclass(cls, type) and len(args) == 3 or id(cls) in introspection.NAMED_BY_CALLER) and self.machine.frames:
+            return introspection.call_beside(self.machine.frames[-1], cls, args, kwargs)
         if not python_new and type(init) is not Function or meta is not type.__dict__["__call__"]:
             return cls(*args, **kwargs)
         made = self.call(new.__func__, (cls, *args), kwargs) if python_new else cls.__new__(cls, *args, **kwargs)
-        if cls not in type(made).__mro__:
+        if cls not in classes_of(type(made)):
             return made
         init = lookup(type(made), "__init__")
         if type(init) is not Function:
-            type(made).__init__(made, *args, **kwargs)
+            init.__get__(made, type(made))(*args, **kwargs)
         elif (result := self.call(init, (made, *args), kwargs)) is not None:
             raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
         return made
@@ -251,6 +257,13 @@ class Semantics:
     def build_string(self, parts: list[Any]) -> Any:
         return "".join(parts)
 
+    def build_interpolation(self, parts: list[Any], flags: int) -> Any:
+        """A field of a template string: value, its text and perhaps the format specification."""
+        return instruction("BUILD_INTERPOLATION", flags, len(parts))(*parts)
+
+    def build_template(self, strings: Any, interpolations: Any) -> Any:
+        return instruction("BUILD_TEMPLATE", 0, 2)(strings, interpolations)
+
     def build_slice(self, items: list[Any]) -> Any:
         return slice(*items)
 
@@ -274,9 +287,12 @@ class Semantics:
 
     def dict_merge(self, into: Any, other: Any, function: Any) -> Any:
         """Add keyword arguments; TypeError with CPython's message where ``other`` is no mapping or repeats a name."""
-        if not hasattr(other, "keys") or any(key in into for key in other.keys()):  # noqa: SIM118
-            (lambda function, into, other: function(**into, **other))(function, into, other)
-        into.update(other)
+        if not hasattr(other, "keys"):
+            (lambda function, other: function(**other))(function, other)
+        for key in other.keys():  # noqa: SIM118
+            if key in into:
+                (lambda function, key: function(**{key: 0}, **{key: 0}))(function, key)
+            into[key] = other[key]
         return into
 
     def list_to_tuple(self, items: Any) -> Any:
@@ -288,7 +304,7 @@ class Semantics:
         return format(value, specification)
 
     def unpack(self, value: Any, count: int) -> list[Any]:
-        return instruction("UNPACK_SEQUENCE", count, 1, count)(value)[::-1] if count != 1 else [instruction("UNPACK_SEQUENCE", 1)(value)]
+        return instruction("UNPACK_SEQUENCE", count, 1, count)(value)[::-1]
 
     def unpack_ex(self, value: Any, before: int, after: int) -> list[Any]:
         return instruction("UNPACK_EX", before | after << 8, 1, before + after + 1)(value)[::-1]
@@ -403,13 +419,24 @@ class Semantics:
         return len(value)
 
     # The rest.
+    def print_expression(self, value: Any) -> None:
+        self.call(sys.displayhook, (value,), {})
+
     def intrinsic(self, arity: int, number: int, *values: Any) -> Any:
         """An operation that CPython 3.12 and later number, by CPython itself."""
         return instruction(f"CALL_INTRINSIC_{arity}", number, arity)(*values)
 
+    def visible_locals(self, frame: Frame) -> dict[str, Any]:
+        """The variables that a traceback shows of an interpreted frame."""
+        return {} if frame.names is not None else frame.bound_variables()
+
     def frame_view(self, frame: Frame) -> Any:
         """What stands for an interpreted frame where a program asks for frame objects."""
-        return introspection.FrameView(frame)
+        view = frame.view and frame.view()
+        if view is None:
+            view = introspection.FrameView(frame)
+            frame.view = weakref.ref(view)
+        return view
 
 
 def name_error(name: str) -> NameError:

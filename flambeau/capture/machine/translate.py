@@ -9,6 +9,7 @@ from flambeau.capture.machine import calls, containers, control, matching, names
 from flambeau.capture.machine.decode import Handler, Operation, Pairs, Target, Translation
 
 OPERATORS = ("add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor")
+CONVERSIONS = (None, "str", "repr", "ascii")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
 
 
@@ -74,6 +75,71 @@ def call(op: Operation) -> Pairs:
     return [(calls.call_keywords, (op.argument, keywords)) if keywords else (calls.call, op.argument)]
 
 
+def constant_or_keywords(op: Operation) -> Pairs:
+    """Since 3.13 the names of keyword arguments are a constant like others, before the call."""
+    following = op.following()
+    return constant_keywords(op) if following and following.name == "CALL_KW" else constant(stack.load_constant)(op)
+
+
+def attribute(op: Operation) -> Pairs:
+    """Since 3.12 the lowest bit tells that the attribute is called next."""
+    return [(names.load_method if op.argument & 1 else names.load_attribute, op.decoder.code.co_names[op.argument >> 1])]
+
+
+def super_attribute(op: Operation) -> Pairs:
+    pair = names.load_super_attribute, (op.decoder.code.co_names[op.argument >> 2], bool(op.argument & 2))
+    return [pair, (stack.push_null, None)] if op.argument & 1 else [pair]
+
+
+def intrinsic_1(op: Operation) -> Pairs:
+    none = (stack.load_constant, None)
+    known: dict[int, Pairs] = {
+        1: [(control.print_expression, None), none],
+        2: [(names.import_star, None), none],
+        3: [(control.stop_iteration_error, None)],
+        5: [(containers.unary, "pos")],
+        6: [(containers.list_to_tuple, None)],
+    }
+    return known.get(op.argument) or [(calls.intrinsic, (1, op.argument))]
+
+
+def intrinsic_2(op: Operation) -> Pairs:
+    return [(control.join_exception_group, None) if op.argument == 1 else (calls.intrinsic, (2, op.argument))]
+
+
+def two_locals(first: Handler, second: Handler) -> Translation:
+    """Two variables in one number, four bits each."""
+    return lambda op: [(first, op.argument >> 4), (second, op.argument & 15)]
+
+
+def to_bool(op: Operation) -> Pairs:
+    """Nothing where a jump follows: that asks for the truth itself."""
+    following = op.following()
+    jumps = following is not None and following.name in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
+    return [] if jumps else [(containers.to_bool, None)]
+
+
+def function_and_attributes(op: Operation) -> Pairs:
+    """Since 3.13 each of the function's attributes is set by a bytecode of its own: together, as flags."""
+    flags, distance = 0, 1
+    while (following := op.following(distance)) and following.name == "SET_FUNCTION_ATTRIBUTE":
+        flags |= following.argument
+        distance += 1
+    return [(calls.make_function, flags)]
+
+
+def load_special(op: Operation) -> Pairs:
+    """The two halves of the start of ``with`` since 3.14.
+
+    The manager lies on the stack twice: first ``__exit__`` is looked up, swapped below, then ``__enter__``, and called. Here the
+    first half enters the context, the second puts the value where the dropped call would have left it.
+    """
+    if op.argument == 1:
+        return [(control.enter_context, None)]
+    op.decoder.skipped = 1
+    return [(control.entered_value, None)]
+
+
 COMMON: dict[str, Translation] = {
     "BINARY_OP": binary,
     "BUILD_LIST": raw(containers.build_list),
@@ -94,6 +160,7 @@ COMMON: dict[str, Translation] = {
     "DELETE_GLOBAL": named(names.delete_global),
     "DELETE_NAME": named(names.delete_name),
     "DELETE_SUBSCR": plain(containers.delete_subscript),
+    "DICT_MERGE": raw(containers.dict_merge),
     "DICT_UPDATE": raw(containers.dict_update),
     "GET_ITER": plain(control.get_iterator),
     "GET_LEN": plain(matching.get_length),
