@@ -120,9 +120,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
-    if not isinstance(value, (bool, int, float)):
-        if isinstance(value, complex):
-            raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
+    if not isinstance(value, (bool, int, float, complex)):
         if overriding.overrides(type(value)):
             overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
@@ -134,8 +132,8 @@ def _value(call: Call, name: str, value: Any) -> Any:
 
 
 def number_kind(value: Any) -> type:
-    """bool, int or float, also of numbers that know where they come from."""
-    return bool if isinstance(value, bool) else float if isinstance(value, float) else int
+    """bool, int, float or complex, also of numbers that know where they come from."""
+    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -188,7 +186,7 @@ def wants_gradient(tensor: TensorBase) -> bool:
 def wanted_of(tensors: Sequence[TensorBase]) -> tuple[bool, ...]:
     if not context.grad_enabled:
         return ()
-    marks = tuple([t.meta.dtype.category == "float" and wants_gradient(t) for t in tensors])
+    marks = tuple([t.meta.dtype.is_inexact and wants_gradient(t) for t in tensors])
     return marks if True in marks else ()
 
 
@@ -724,7 +722,7 @@ def refresh(tensor: TensorBase) -> None:
     assert view is not None
     tensor.seen_version = tensor.memory.version
     base = view.base
-    if view.steps and base.entry is not None and (base.meta.dtype.is_floating_point):
+    if view.steps and base.entry is not None and base.meta.dtype.is_inexact:
         tensor.entry = ViewReadEntry(edge_of(base), base.meta, tensor.meta, view)
         tensor.output, tensor._requires_grad = 0, True
 

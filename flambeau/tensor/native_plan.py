@@ -200,4 +200,6 @@ def performable(plan: CallPlan) -> bool:
     """Whether native code can run, wrap and record what the plan gives."""
     if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
         return False
+    if any(node.dtype.is_complex for node in plan.run.function.graph.inputs[len(plan.metas) :]):
+        return False
     return plan.run.views is not None or isinstance(plan.run.bound, BoundProgram)

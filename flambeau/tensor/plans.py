@@ -57,7 +57,7 @@ def make_plan(
     """
     count = len(function.graph.outputs)
     derivative = None
-    present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
+    present = tuple(o.dtype.is_inexact for o in function.graph.outputs)
     if recorded is not None:
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
     tracked = tuple(k for k, here in enumerate(present) if here)
@@ -80,5 +80,5 @@ def _constant_plan(
     """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
     run = plan_function(function, metas, sizes, foldings, results, into, views)
     outputs = function.graph.outputs
-    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_floating_point)
+    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_inexact)
     return CallPlan(run, structure, len(outputs), sizes, foldings, CONSTANT, wanted, metas, results, {}, recorded)

@@ -73,6 +73,16 @@ def _put_step(source: Node, view: Node, value: Node) -> Node:
             return p.scatter(source, flat, positions, mode="set")
         case "expand" if view.shape == source.shape:
             return value
+        case "part":
+            index = attributes["index"]
+            other = p.part(source, index=1 - index)
+            return p.pair(other, value) if index else p.pair(value, other)
+        case "as_real":
+            return p.as_complex(value)
+        case "as_complex":
+            return p.as_real(value)
+        case "whole":
+            return value
         case "diagonal":
             rank = len(source.shape)
             rows, columns = (p.iota(shape=source.shape, axis=rank - 2 + i, dtype=dtypes.int64) for i in range(2))
@@ -132,5 +142,5 @@ def write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
     """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
     gradient = graph_input("gradient", Aval(base.shape, base.dtype))
     view = _shown(gradient, steps)
-    rest = put(gradient, view, p.constant(0, view.shape, base.dtype))
+    rest = put(gradient, view, p.constant(0, view.shape, view.dtype))
     return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)
