@@ -70,6 +70,9 @@ class FrameView:
         raise RuntimeError("cannot clear an executing frame")
 
 
+FrameView.__name__, FrameView.__qualname__, FrameView.__module__ = "frame", "frame", "builtins"
+
+
 def outside() -> types.FrameType | None:
     """Python's innermost frame outside the machine and what it runs."""
     frame = sys._getframe()
