@@ -47,6 +47,7 @@ from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
 from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
 from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor import overriding as _overriding
 from flambeau.tensor.creation import arange as arange
 from flambeau.tensor.creation import as_tensor as as_tensor
 from flambeau.tensor.creation import asarray as asarray
@@ -71,6 +72,22 @@ from flambeau.tensor.creation import tril_indices as tril_indices
 from flambeau.tensor.creation import triu_indices as triu_indices
 from flambeau.tensor.creation import zeros as zeros
 from flambeau.tensor.creation import zeros_like as zeros_like
+from flambeau.tensor.functions_complex import adjoint as adjoint
+from flambeau.tensor.functions_complex import angle as angle
+from flambeau.tensor.functions_complex import complex as complex
+from flambeau.tensor.functions_complex import conj as conj
+from flambeau.tensor.functions_complex import conj_physical as conj_physical
+from flambeau.tensor.functions_complex import imag as imag
+from flambeau.tensor.functions_complex import is_conj as is_conj
+from flambeau.tensor.functions_complex import is_neg as is_neg
+from flambeau.tensor.functions_complex import isreal as isreal
+from flambeau.tensor.functions_complex import polar as polar
+from flambeau.tensor.functions_complex import real as real
+from flambeau.tensor.functions_complex import resolve_conj as resolve_conj
+from flambeau.tensor.functions_complex import resolve_neg as resolve_neg
+from flambeau.tensor.functions_complex import sgn as sgn
+from flambeau.tensor.functions_complex import view_as_complex as view_as_complex
+from flambeau.tensor.functions_complex import view_as_real as view_as_real
 from flambeau.tensor.functions_copy import alias_copy as alias_copy
 from flambeau.tensor.functions_copy import as_strided_copy as as_strided_copy
 from flambeau.tensor.functions_copy import as_strided_scatter as as_strided_scatter
@@ -131,6 +148,8 @@ from flambeau.tensor.functions_foreach import _foreach_sqrt_ as _foreach_sqrt_
 from flambeau.tensor.functions_foreach import _foreach_sub as _foreach_sub
 from flambeau.tensor.functions_foreach import _foreach_sub_ as _foreach_sub_
 from flambeau.tensor.functions_foreach import _foreach_zero_ as _foreach_zero_
+from flambeau.tensor.functions_fourier import istft as istft
+from flambeau.tensor.functions_fourier import stft as stft
 from flambeau.tensor.functions_gamma import igamma as igamma
 from flambeau.tensor.functions_gamma import igammac as igammac
 from flambeau.tensor.functions_index import argwhere as argwhere
@@ -246,10 +265,7 @@ from flambeau.tensor.functions_linear import outer as outer
 from flambeau.tensor.functions_linear import spmm as spmm
 from flambeau.tensor.functions_linear import tensordot as tensordot
 from flambeau.tensor.functions_linear import vdot as vdot
-from flambeau.tensor.functions_math import angle as angle
 from flambeau.tensor.functions_math import cdist as cdist
-from flambeau.tensor.functions_math import conj as conj
-from flambeau.tensor.functions_math import conj_physical as conj_physical
 from flambeau.tensor.functions_math import constant_pad_nd as constant_pad_nd
 from flambeau.tensor.functions_math import corrcoef as corrcoef
 from flambeau.tensor.functions_math import cov as cov
@@ -260,18 +276,11 @@ from flambeau.tensor.functions_math import fill_ as fill_
 from flambeau.tensor.functions_math import gradient as gradient
 from flambeau.tensor.functions_math import histogram as histogram
 from flambeau.tensor.functions_math import histogramdd as histogramdd
-from flambeau.tensor.functions_math import imag as imag
-from flambeau.tensor.functions_math import is_conj as is_conj
-from flambeau.tensor.functions_math import is_neg as is_neg
-from flambeau.tensor.functions_math import isreal as isreal
 from flambeau.tensor.functions_math import nanmedian as nanmedian
 from flambeau.tensor.functions_math import nanquantile as nanquantile
 from flambeau.tensor.functions_math import quantile as quantile
-from flambeau.tensor.functions_math import real as real
 from flambeau.tensor.functions_math import renorm as renorm
 from flambeau.tensor.functions_math import resize_as_ as resize_as_
-from flambeau.tensor.functions_math import resolve_conj as resolve_conj
-from flambeau.tensor.functions_math import resolve_neg as resolve_neg
 from flambeau.tensor.functions_math import trapezoid as trapezoid
 from flambeau.tensor.functions_math import trapz as trapz
 from flambeau.tensor.functions_math import vander as vander
@@ -409,7 +418,6 @@ from flambeau.tensor.functions_pointwise import remainder as remainder
 from flambeau.tensor.functions_pointwise import round as round
 from flambeau.tensor.functions_pointwise import rsqrt as rsqrt
 from flambeau.tensor.functions_pointwise import rsub as rsub
-from flambeau.tensor.functions_pointwise import sgn as sgn
 from flambeau.tensor.functions_pointwise import sigmoid as sigmoid
 from flambeau.tensor.functions_pointwise import sign as sign
 from flambeau.tensor.functions_pointwise import signbit as signbit
@@ -479,7 +487,6 @@ from flambeau.tensor.functions_reduce import sum as sum
 from flambeau.tensor.functions_reduce import topk as topk
 from flambeau.tensor.functions_reduce import var as var
 from flambeau.tensor.functions_reduce import var_mean as var_mean
-from flambeau.tensor.functions_shape import adjoint as adjoint
 from flambeau.tensor.functions_shape import as_strided as as_strided
 from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
 from flambeau.tensor.functions_shape import atleast_2d as atleast_2d
@@ -627,6 +634,11 @@ _LAZY = {
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
     "onnx": ("flambeau.onnx", None),
+    "overrides": ("flambeau.overrides", None),
+    "_C": ("flambeau._C", None),
+    "_higher_order_ops": ("flambeau._higher_order_ops", None),
+    "cond": ("flambeau._higher_order_ops", "cond"),
+    "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),
@@ -670,3 +682,5 @@ def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
 
 # Module.compile reaches the compiler through this until the compiler is loaded.
 _compile_hook.set_compile_function(_compile_when_called)
+
+_overriding.publish("torch", globals())

@@ -208,6 +208,8 @@ class Optimizer:
     # -- use ----------------------------------------------------------------------------------------------
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
+        if context.capture is not None:
+            context.capture.guard(lambda: [tuple(map(id, group["params"])) for group in self.param_groups])
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -349,6 +351,13 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
             capture.guard(lambda name=name: group.get(name))
     capture.guard(lambda: (id(optimizer.state), len(optimizer.param_groups), tuple(map(id, group["params"]))))
     return settings
+
+
+def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
+    """The parameters that have gradients."""
+    if context.capture is None:
+        return [parameter for parameter in params if parameter._grad is not None]
+    return [parameter for parameter in params if parameter.grad is not None]
 
 
 def share_steps(optimizer: Optimizer) -> None:
