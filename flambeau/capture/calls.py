@@ -19,6 +19,7 @@ from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
 from flambeau.core.context import context
+from flambeau.ops.declare import Operator
 from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
@@ -295,7 +296,11 @@ class Calls(Operators):
             self.session.exported = True
         if tensor_method and name in VALUES:
             return self.host(function, args, kwargs, forget=False)
-        if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
+        if (
+            (not tensor_method and name in WORLD and not isinstance(function, Operator))
+            or module.startswith(WORLD_MODULES)
+            or type(owner).__module__.startswith(WORLD_MODULES)
+        ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
         if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):

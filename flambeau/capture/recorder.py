@@ -548,6 +548,16 @@ class Recorder:
         if self.on_module is not None:
             self.on_module(module)
 
+    def drop_unused(self) -> None:
+        """Forget inputs that nothing was computed from."""
+        used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
+        kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
+        self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
+        for position, state in enumerate(self.input_states):
+            state.position = position
+        present = {id(t) for t, _ in self.inputs}
+        self.shared = [(part, owner) for part, owner in self.shared if id(owner) in present]
+
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
         return self._serial > 0 or any(s.changed for s in self.input_states)
