@@ -9,6 +9,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
@@ -168,15 +169,16 @@ class Calls(Operators):
         for i in range(max(first, len(args)), code.co_argcount):
             parameter = code.co_varnames[i]
             if parameter not in given and i >= code.co_posonlyargcount:
-                text = f"{name}.__defaults__[{i - first}]"
-                given[parameter] = self.trace.read((id(function), "default", i), text, lambda i=i: function.__defaults__[i - first])
+                get = partial(_default_at, function, i - first)
+                given[parameter] = self._read_default(function, f"{name}.__defaults__[{i - first}]", i, get)
         for parameter in named:
             if parameter not in given:
-                text = f"{name}.__kwdefaults__[{parameter!r}]"
-                given[parameter] = self.trace.read(
-                    (id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p]
-                )
+                get = partial(_default_named, function, parameter)
+                given[parameter] = self._read_default(function, f"{name}.__kwdefaults__[{parameter!r}]", parameter, get)
         return args, given
+
+    def _read_default(self, function: Any, text: str, parameter: Any, get: Callable[[], Any]) -> Any:
+        return self.trace.read((id(function), "default", parameter), text, get, place=("get", get, get()))
 
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -556,6 +558,14 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def _default_at(function: Any, position: int) -> Any:
+    return function.__defaults__[position]
+
+
+def _default_named(function: Any, name: str) -> Any:
+    return function.__kwdefaults__[name]
 
 
 def leads_to(entry: Any, stops: set[int]) -> bool:
