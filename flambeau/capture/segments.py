@@ -8,15 +8,15 @@ from typing import Any
 
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
-from flambeau.capture.trace import Diverged, Trace
+from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
-from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
 
 __all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
@@ -223,7 +223,7 @@ class _Closing:
             if span is tensor:
                 trace, constant = self.trace, self.trace.tree.constant
                 text = f"{constant(alias)}({self.writer.name(first)}, {span.address - first.address}, {constant(span.meta)})"
-                return trace.step(text, lambda: span)[0]
+                return trace.step(text, lambda span=span: span)[0]
         return self.writer.name(tensor)
 
     def _segment(self, names: list[str], numbers: list[str]) -> tuple[list[Any] | None, Runner | None]:

@@ -288,6 +288,3 @@ def unboxed(value: Any) -> Any:
     if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
         return tuple([unboxed(v) for v in value])
     return value
-
-
-

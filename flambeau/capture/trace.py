@@ -49,6 +49,7 @@ class Trace:
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
@@ -240,10 +241,13 @@ class Trace:
             seen = ("any", kind) if dynamic and kind in (int, float, bool, str) else ("value", value_key(value))
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
-        self.check(name, "look", look_at(value))
+        ours = dynamic and is_ours(kind) and not isinstance(value, (TensorBase, *CLASSES))
+        if ours:
+            self.foreign.add(id(value))
+        self.check(name, "look", ("type", kind) if ours else look_at(value))
         if value is MISSING:
             return value
-        constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
+        constant = isinstance(value, (*CLASSES, FunctionType)) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
         if not constant:
             same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
@@ -258,9 +262,7 @@ class Trace:
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
 
-    def read(
-        self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None
-    ) -> Any:
+    def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""
         if not self.recording:
             return get()

@@ -40,7 +40,7 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
         if node.op.name == "matmul":
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
         if node.op.family == "row":
-            ready = tuple(s if s.op is not INPUT and s.op.family not in ("view", "source") else p.copy(s) for s in sources)
+            ready = tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources)
             return Node(node.op, ready, **node.attributes)
         if node.op.name == "scatter":
             return Node(node.op, (copied(sources[0]), *sources[1:]), **node.attributes)
@@ -64,6 +64,11 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
         computed = node.op is not INPUT and node.op.family not in ("view", "source")
         outputs.append(node if computed and node not in outputs else copied(node))
     return Graph(graph.inputs, tuple(outputs))
+
+
+def _lies_in_rows(node: Node, layouts: Mapping[Node, Strides]) -> bool:
+    """Whether a node is row-major in memory where a template reads it."""
+    return node not in layouts if node.op is INPUT else node.op.family not in ("view", "source")
 
 
 def _is_turned_product(node: Node) -> bool:

@@ -245,6 +245,8 @@ class _Scheduler:
         (node,) = group.members
         sources = [self.sources[s] for s in node.sources]
         attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
+        if node.sources:
+            attributes["source"] = node.sources[0].shape
         return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
 
     def _buffer_types(self) -> list[dtype]:
