@@ -262,6 +262,8 @@ def _matmul(z: Node, w: Node) -> Node:
 def _cast(z: Node, to: dtype) -> Node:
     if to.is_complex:
         return pair(*(p.converted(x, to.to_real()) for x in (parts(z) if z.dtype.is_complex else parts(p.converted(z, to.to_real())))))
+    if z.aval.weak:
+        raise RuntimeError(f"a complex number cannot be converted to {to} without overflow; give its real part")
     a, b = parts(z)
     return p.cast(a, to=to) if to.name != "bool" else p.bitwise_or(p.cast(a, to=to), p.cast(b, to=to))
 
