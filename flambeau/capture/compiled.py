@@ -113,7 +113,8 @@ class CompiledFunction:
             if self.tree.captures:
                 raise RuntimeError(
                     "Detected recompile when torch.compile stance is 'fail_on_recompile': "
-                    f"{self.name} met {why(found) if found else 'a call'} that it is not compiled for; set the stance 'default' to compile again"
+                    f"{self.name} met {why(found) if found else 'a call'} that it is not compiled for; "
+                    "set the stance 'default' to compile again"
                 )
         if found is not None and not (isinstance(found.at, Block) and isinstance(found.at.end, End)):
             reason = why(found)

@@ -43,24 +43,26 @@ class Trace:
         self.recording = True
         self.path = {} if found is None else _path(found.at)
         self.known: dict[int, tuple[str, Any]] = {}
+        self.by_memory: dict[int, list[tuple[str, Any]]] = {}  # the known tensors in each storage
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.foreign: set[int] = set()  # objects of our classes that unknown code gave
+        self.redo: list[tuple[Any, Any]] = []
+        self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
-        if self.ghost:
-            self._prepare()
 
     # -- the way through the tree -----------------------------------------------------------------------
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Undo, last first, what steps of the replay changed and the ghost will change again; find what it let out."""
-        undo: list[Callable[[dict[str, Any]], None]] = []
+        undo: list[Callable[[dict[str, Any]], tuple[Any, Any]]] = []
         block: Block = self.tree.root
         while True:
             onward: Block | None = None
@@ -80,8 +82,7 @@ class Trace:
             if onward is None:
                 break
             block = onward
-        for action in reversed(undo):
-            action(self.variables)
+        self.redo = [action(self.variables) for action in reversed(undo)][::-1]
 
     def sync(self) -> None:
         """Become live at a block's end that no run went past."""
@@ -94,6 +95,8 @@ class Trace:
         for obj, contents in self.contents:
             refill(obj, contents)
         self.contents = []
+        for leaf, gradient in self.redo:
+            self.redo_gradient(leaf, gradient)
         for _, run in self.deferred:
             run()
         self.deferred = [(text, nothing) for text, _ in self.deferred]
@@ -104,7 +107,7 @@ class Trace:
 
     def _forget(self) -> None:
         """Nothing is named any more: objects live as long as the program holds them."""
-        for kept in (self.known, self.inside, self.reads, self.variables, self.births):
+        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.stopped()
 
@@ -133,7 +136,7 @@ class Trace:
     # -- steps and checks -------------------------------------------------------------------------------
     def step(
         self, expression: str, run: Callable[[], Any], *, out: bool = True, names: list[str] | None = None, segment: Any = None,
-        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None, place: tuple[Any, ...] | None = None,
+        birth: int | None = None, undo: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None, place: tuple[Any, ...] | None = None,
     ) -> tuple[str, Any]:  # fmt: skip
         """Do something that every call must do again; returns the variable that holds the result, and the result."""
         self.sync()
@@ -239,10 +242,13 @@ class Trace:
             seen = ("any", kind) if dynamic and kind in (int, float, bool, str) else ("value", value_key(value))
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
-        self.check(name, "look", look_at(value))
+        ours = dynamic and is_ours(kind) and not isinstance(value, (TensorBase, *CLASSES))
+        if ours:
+            self.foreign.add(id(value))
+        self.check(name, "look", ("type", kind) if ours else look_at(value))
         if value is MISSING:
             return value
-        constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
+        constant = isinstance(value, (*CLASSES, FunctionType)) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
         if not constant:
             same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
@@ -256,10 +262,15 @@ class Trace:
         """``value`` is in variable ``name``."""
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
+        if isinstance(value, TensorBase):
+            self.by_memory.setdefault(id(value.memory), []).append((name, value))
 
-    def read(
-        self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None
-    ) -> Any:
+    def know_also(self, value: Any, name: str) -> None:
+        """Another object stands for what is in a variable: of a ghost and its replay, one each."""
+        if id(value) not in self.known:
+            self.know(value, name)
+
+    def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""
         if not self.recording:
             return get()

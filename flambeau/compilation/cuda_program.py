@@ -24,6 +24,7 @@ from flambeau.prims.declare import ALL as PRIMITIVES
 from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
+from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.complex_parts import split_addresses, split_numbers
 from flambeau.schedule.memory import plan_memory
 from flambeau.schedule.schedule import Call
@@ -74,7 +75,7 @@ class CudaProgram(Program):
         if not chosen.programs:
             return None
         step = Step(code.text(chosen.form), chosen, dict(code.signature(chosen.index)))
-        step.fill_kernel(built.kernel, built.buffers, built.scalars, own.values())
+        step.fill_kernel(built, own.values())
         return step
 
     def _matmul(self, call: Call, sizes: Sizes) -> Step | None:
@@ -92,7 +93,7 @@ class CudaProgram(Program):
             return None
         step = Step(text, chosen, dict(template.signature(chosen.index)), batches=outer * inner)
         own = [evaluate(value, sizes) for value in built.sizes]
-        step.fill_kernel(built.kernel, built.buffers, built.scalars, own)
+        step.fill_kernel(built, own)
         for name, buffer, offset, kind in zip(FACTORS, operands.buffers, operands.offsets, operands.dtypes, strict=True):
             step.buffers.append((step.at(name), buffer, evaluate(offset, sizes) * kind.itemsize))
         strides = [evaluate(s, sizes) for s in (*operands.strides[0], *operands.strides[1])]
@@ -147,10 +148,12 @@ class Step:
     def at(self, name: str) -> int:
         return self.names.index(name)
 
-    def fill_kernel(self, kernel: Kernel, buffers: Sequence[int], scalars: Sequence[int], sizes: Any) -> None:
+    def fill_kernel(self, built: BuiltKernel, sizes: Any) -> None:
         """The arguments that a kernel or an epilogue has."""
-        self.buffers += [(1 + i, b, 0) for i, b in enumerate(buffers)]
-        first = 1 + len(buffers)
+        kernel, scalars = built.kernel, built.scalars
+        places = zip(built.buffers, built.origins, kernel.buffers, strict=True)
+        self.buffers += [(1 + i, b, start * p.dtype.itemsize) for i, (b, start, p) in enumerate(places)]
+        first = 1 + len(built.buffers)
         for position, value in enumerate(sizes):
             self.values[first + position] = value
         then = first + len(kernel.sizes)

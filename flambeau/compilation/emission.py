@@ -123,13 +123,15 @@ def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:
 
 def _kernel_arguments(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> list[int | None]:
     """The slots of a kernel from `FIRST_SLOT` on."""
-    counts = [evaluate(schedule.buffers[b].numel, sizes) for b in built.buffers] if config.checked else []
+    pairs = zip(built.buffers, built.origins, strict=True) if config.checked else ()
+    counts = [evaluate(schedule.buffers[b].numel, sizes) - origin for b, origin in pairs]
     return [*[None] * len(built.buffers), *_kernel_sizes(built, sizes).values(), *[None] * len(built.scalars), *counts]
 
 
 def _kernel_slots(built: BuiltKernel, first: int) -> tuple[list[tuple[int, int, Dim, int]], list[tuple[int, int, dtype]]]:
     """Where a kernel whose buffers start at slot ``first`` finds buffers and scalars."""
-    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, 0, 1) for i, b in enumerate(built.buffers)]
+    places = zip(built.buffers, built.origins, built.kernel.buffers, strict=True)
+    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, start, p.dtype.itemsize) for i, (b, start, p) in enumerate(places)]
     then = first + len(built.buffers) + len(built.sizes)
     return buffers, [(then + i, s, kind) for i, (s, kind) in enumerate(zip(built.scalars, built.kernel.scalars, strict=True))]
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from flambeau.schedule.schedule import Schedule
     from flambeau.templates.fourier_plan import FourierPlan
 
+# Sizes of a program, in the order in which a process meets them, that are kept on disk.
+KEPT_SIZES = 16
+
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
     """The 8-byte slot of a number passed as ``kind``."""
@@ -57,6 +60,7 @@ class Program:
         self.form = split_complex(graph, inputs, outputs)
         self.graph, self.inputs, self.outputs = self.form.graph, self.form.inputs, self.form.outputs
         self._sizes = sizes
+        self._bound = 0
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -90,12 +94,15 @@ class Program:
     def bind(self, sizes: Mapping[str, int]) -> BoundProgram:
         """Fix the sizes and load the kernels, from disk where an earlier process has been here.
 
-        Once the graph has been scheduled, further sizes are quicker to bind than to look up.
+        Once the graph has been scheduled, further sizes are quicker to bind than to look up; the first of them are kept on disk,
+        for a later process that would have to schedule for want of one.
         """
-        if "schedule" in self.__dict__:
+        self._bound += 1
+        scheduled = "schedule" in self.__dict__
+        if scheduled and self._bound > KEPT_SIZES:
             return self._draw(sizes, None)
         key = blueprint_key(self.graph, self.inputs, self.outputs, sizes)
-        plan = load_blueprint(key)
+        plan = None if scheduled else load_blueprint(key)
         addresses = None if plan is None else find_kernels(plan.kernels)
         if plan is None or addresses is None:
             return self._draw(sizes, key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from flambeau import prims as p
 from flambeau.ir.graph import INPUT, Graph
@@ -14,8 +15,11 @@ from flambeau.schedule.specs import Strides
 MOST_PARTS = 4
 
 
-def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
-    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major."""
+def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[bool] = ()) -> Graph:
+    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major.
+
+    Of outputs in new memory, ``row_major``, only the order of elements counts, not their shape.
+    """
     count = 0
 
     def copied(node: Node) -> Node:
@@ -50,7 +54,10 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
     if turned:
         made = rebuild(made, lambda node, sources: copied(Node(node.op, sources, **node.attributes)) if node in turned else None)
     outputs: list[Node] = []
-    for node in made:
+    for node, plain in zip_longest(made, row_major, fillvalue=False):
+        assert isinstance(node, Node)
+        while plain and node.op is p.reshape and node not in outputs and node.sources[0] not in made:
+            node = node.sources[0]
         if node.op is not INPUT and node.op.name == "cat":
             outputs.append(joined(node, node.sources))
             continue

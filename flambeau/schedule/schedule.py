@@ -81,7 +81,7 @@ class _Scheduler:
         }
         simple = report_pass("simplify", graph, simplify(graph))
         merged = report_pass("merge_sums", simple, merge_sums(simple))
-        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts))
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, [spec == OutputSpec() for spec in outputs]))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}
