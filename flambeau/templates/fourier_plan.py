@@ -47,8 +47,11 @@ def padded_length(n: int) -> int:
 
 
 def _roots(numerators: Any, n: int) -> Any:
-    """exp(-2 pi i k / n), k reduced first so that its rounding does not grow with it."""
-    return np.exp(-2j * np.pi * (numerators % n) / n)
+    """exp(-2 pi i k / n) from the nearest quarter turn, so that quarter turns are exact and rounding does not grow with k."""
+    k = numerators % n
+    quarters = (8 * k + n) // (2 * n)
+    rest = np.exp(-0.5j * np.pi * (4 * k - quarters * n) / n)
+    return rest * np.array([1, -1j, -1, 1j])[quarters % 4]
 
 
 def _pass_roots(length: int, radix: int, step: int, lanes: int) -> Any:
