@@ -304,7 +304,8 @@ class Recorder:
         self.calls += 1
         operator = call.operator
         if operator.kind in ("view", "reshape"):
-            nodes = [self.read(t) for t in call.tensors]
+            # A complex value is one node to the views of it, however it was made.
+            nodes = [p.whole(n) if n.dtype.is_complex else n for n in map(self.read, call.tensors)]
             outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
