@@ -16,7 +16,7 @@ from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
 from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
-from flambeau.runtime import allocator
+from flambeau.runtime import allocator, lapack
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import CPU_PIECES, long_reductions, split_reductions
@@ -129,6 +129,8 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
+        for slot, symbol in plan.symbols:
+            self.tasks.slots[slot] = lapack.address(symbol)
         self.input_patches = [[Patch(*p) for p in patches] for patches in plan.inputs]
         self.output_patches = [[Patch(*p) for p in patches] for patches in plan.outputs]
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]

@@ -85,6 +85,10 @@ from flambeau.ops.dropout import feature_dropout as feature_dropout
 from flambeau.ops.einsum import einsum as einsum
 from flambeau.ops.embedding import embedding as embedding
 from flambeau.ops.embedding import embedding_bag as embedding_bag
+from flambeau.ops.factor import cholesky as cholesky
+from flambeau.ops.factor import cholesky_ex as cholesky_ex
+from flambeau.ops.factor import solve as solve
+from flambeau.ops.factor import solve_ex as solve_ex
 from flambeau.ops.grid_sample import grid_sample as grid_sample
 from flambeau.ops.indexing import bincount as bincount
 from flambeau.ops.indexing import bucketize as bucketize

@@ -26,6 +26,11 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
     def joined(node: Node, sources: tuple[Node, ...]) -> Node:
         return p.join(*map(copied, sources), axis=node.attributes["axis"])
 
+    def is_row_major(node: Node, inputs: bool) -> bool:
+        if node.op is INPUT:
+            return inputs and node not in layouts and not node.aval.weak
+        return node.op.family not in ("view", "source")
+
     known: dict[Node, Node] = {}
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
@@ -35,8 +40,8 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
             return joined(node, sources)
         if node.op.name == "matmul":
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
-        if node.op.family == "row":
-            ready = tuple(s if s.op is not INPUT and s.op.family not in ("view", "source") else p.copy(s) for s in sources)
+        if node.op.family in ("row", "factor"):
+            ready = tuple(s if is_row_major(s, node.op.family == "factor") else p.copy(s) for s in sources)
             return Node(node.op, ready, **node.attributes)
         if node.op.name == "scatter":
             return Node(node.op, (copied(sources[0]), *sources[1:]), **node.attributes)

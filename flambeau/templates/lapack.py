@@ -1,0 +1,312 @@
+"""Factorizations by LAPACK, one matrix after another; a batch is spread over threads.
+
+LAPACK stores matrices by columns, so a matrix stored by rows is to it the transpose. Symmetric matrices and singular values need no
+more than other names for that; the others are turned on the way in and out, in a thread's own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from flambeau.codegen.cpu.emitter import Value
+from flambeau.templates.factor_kernel import FactorFrame, FactorKernel, FactorSpec, Sizes, number
+
+__all__ = ["lapack_kernel"]
+
+_TILE = 16
+_BLOCK = 64  # LAPACK's block sizes are at most that
+
+
+class _Lapack(FactorFrame):
+    """A frame with what calls of LAPACK need."""
+
+    def __init__(self, spec: FactorSpec, name: str) -> None:
+        super().__init__(spec, name)
+        e = self.e
+        self._info = Value(e.fresh("info"), "ptr")
+        e.emit(f"{self._info.text} = alloca i32")
+        self._words = {}
+        for slot in ("m", "n", "k", "work", "least"):
+            value = e.intrinsic("smax", self.least() if slot == "least" else self[slot], number(1))
+            self._words["ld" + slot] = self._kept(e.convert("trunc", value, "i32"))
+            plain = self.least() if slot == "least" else self[slot]
+            self._words[slot] = self._kept(e.convert("trunc", plain, "i32"))
+        iwork = e.add(e.mul(self.n, number(5)), number(3))
+        self._words["iwork"] = self._kept(e.convert("trunc", iwork, "i32"))
+        self._words["one"] = self._kept(e.const(1.0, self.kind))
+        for letter in "LUNVSAR":
+            self._words[letter] = self._kept(e.const(ord(letter), "i8"))
+
+    def _kept(self, value: Value) -> Value:
+        """A place in memory that holds the value: LAPACK takes everything by address."""
+        pointer = Value(self.e.fresh("word"), "ptr")
+        self.e.emit(f"{pointer.text} = alloca {value.kind}")
+        self.e.store(value, pointer)
+        return pointer
+
+    def call(self, function: int, *operands: str | Value, info: bool = True) -> Value:
+        """Call function ``function`` of the kernel; returns what it leaves in its last operand, info, where it has one.
+
+        Operands are addresses, letters, or the names of what `_kept` holds.
+        """
+        e = self.e
+        letters = sum(isinstance(o, str) and o.isupper() for o in operands)
+        pointers = [self._words[o] if isinstance(o, str) else o for o in operands]
+        e.store(e.const(0, "i32"), self._info)
+        given = [*map(str, [*pointers, self._info] if info else pointers), *["i64 1"] * letters]
+        e.emit(f"call void {self[f'f{function}'].text}({', '.join(given)})")
+        return e.load(self._info, "i32")
+
+    def turn(self, target: Value, source: Value, rows: Value, columns: Value) -> None:
+        """Store the transpose of a matrix of so many rows and columns, in tiles of some rows."""
+        e = self.e
+
+        def tile(first: Value) -> None:
+            last = e.intrinsic("smin", e.add(first, number(_TILE)), rows)
+
+            def column(c: Value) -> None:
+                line = e.offset(target, e.mul(c, rows), self.kind)
+                start = e.offset(source, c, self.kind)
+
+                def element(r: Value) -> None:
+                    value = e.load(e.offset(start, e.mul(r, columns), self.kind), self.kind)
+                    e.store(value, e.offset(line, r, self.kind))
+
+                self.repeat(last, element, "element", first)
+
+            self.repeat(columns, column, "column")
+
+        self.repeat(rows, tile, "tile", step=_TILE)
+
+    def copy(self, target: Value, source: Value, count: Value) -> None:
+        """Store ``count`` elements."""
+        e, width = self.e, self.spec.vector_bits // (8 * self.spec.element.itemsize)
+        whole = e.binary("and", count, number(-width))
+
+        def several(i: Value, lanes: int) -> None:
+            e.store(e.load(e.offset(source, i, self.kind), self.kind, lanes), e.offset(target, i, self.kind))
+
+        self.repeat(whole, lambda i: several(i, width), "vector", step=width)
+        self.repeat(count, lambda i: several(i, 1), "rest", whole)
+
+    def triangle(self, target: Value, source: Value, rows: Value, columns: Value, upper: bool, strides: tuple[Value, Value]) -> None:
+        """Store a triangle by rows, with zeros on its other side; ``strides`` are the source's."""
+        e = self.e
+
+        def row(r: Value) -> None:
+            def element(c: Value) -> None:
+                at = e.add(e.mul(r, strides[0]), e.mul(c, strides[1]))
+                value = e.load(e.offset(source, at, self.kind), self.kind)
+                inside = e.compare("sle", *((r, c) if upper else (c, r)))
+                value = e.select(inside, value, e.const(0.0, self.kind))
+                e.store(value, e.offset(target, e.add(e.mul(r, columns), c), self.kind))
+
+            self.repeat(columns, element, "entry")
+
+        self.repeat(rows, row, "row")
+
+    def finish(self, info: Value, at: Value, part: int) -> None:
+        """Give ``info`` out as a part, and report it."""
+        if part in self.spec.parts:
+            self.e.store(info, self.e.offset(self[f"t{part}"], at, "i32"))
+        self.report(info, at)
+
+
+def _turned(upper: object) -> str:
+    """Which triangle LAPACK has to be told of a matrix stored by rows."""
+    return "L" if upper else "U"
+
+
+# -- bodies: each works on one matrix ---------------------------------------------------------------------------
+def _cholesky(f: _Lapack, at: Value) -> None:
+    square, upper = f.e.mul(f.n, f.n), bool(f.spec["upper"])
+    out = f.result(0, at, square, 0)
+    f.triangle(out, f.source(0, at, square), f.n, f.n, upper, (f.n, number(1)))
+    f.finish(f.call(0, _turned(upper), "n", out, "ldn"), at, 1)
+
+
+def _triangular_solve(f: _Lapack, at: Value) -> None:
+    """X A = B of the transposed matrices, in place."""
+    e = f.e
+    count = e.mul(f.n, f.k)
+    out = f.result(0, at, count, 0)
+    f.copy(out, f.source(1, at, count), count)
+    letters = "R", _turned(f.spec["upper"]), "N", "U" if f.spec["unit"] else "N"
+    f.call(0, *letters, "k", "n", "one", f.source(0, at, e.mul(f.n, f.n)), "ldn", out, "ldk", info=False)
+
+
+def _lu(f: _Lapack, at: Value) -> None:
+    size = f.e.mul(f.m, f.n)
+    f.turn(f.piece(0), f.source(0, at, size), f.m, f.n)
+    info = f.call(0, "m", "n", f.piece(0), "ldm", f.result(1, at, f.least(), 1, "i32"))
+    if 0 in f.spec.parts:
+        f.turn(f.result(0, at, size, 0), f.piece(0), f.n, f.m)
+    f.finish(info, at, 2)
+
+
+def _solve(f: _Lapack, at: Value) -> None:
+    e = f.e
+    square, count = e.mul(f.n, f.n), e.mul(f.n, f.k)
+    f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
+    f.turn(f.piece(1), f.source(1, at, count), f.n, f.k)
+    info = f.call(0, "n", "k", f.piece(0), "ldn", f.piece(2), f.piece(1), "ldn")
+    if 0 in f.spec.parts:
+        f.turn(f.result(0, at, count, 0), f.piece(1), f.k, f.n)
+    f.finish(info, at, 1)
+
+
+def _inverse(f: _Lapack, at: Value) -> None:
+    """The transpose's inverse is the inverse's transpose."""
+    square = f.e.mul(f.n, f.n)
+    out = f.result(0, at, square, 2)
+    f.copy(out, f.source(0, at, square), square)
+    f.call(0, "n", "n", out, "ldn", f.piece(0))
+    f.finish(f.call(1, "n", out, "ldn", f.piece(0), f.piece(1), "work"), at, 1)
+
+
+def _eigh(f: _Lapack, at: Value) -> None:
+    square, vectors = f.e.mul(f.n, f.n), 1 in f.spec.parts
+    f.copy(f.piece(0), f.source(0, at, square), square)
+    operands = "V" if vectors else "N", _turned(not f.spec["lower"]), "n", f.piece(0), "ldn", f.result(0, at, f.n, 3)
+    info = f.call(0, *operands, f.piece(1), "work", f.piece(2), "iwork")
+    if vectors:
+        f.turn(f.result(1, at, square, 0), f.piece(0), f.n, f.n)
+    f.report(info, at)
+
+
+def _svd(f: _Lapack, at: Value) -> None:
+    """A' = V S U': what LAPACK calls U is V, and its columns are the rows of V'."""
+    e, full = f.e, f.spec["full"]
+    least, size = f.least(), f.e.mul(f.m, f.n)
+    f.copy(f.piece(0), f.source(0, at, size), size)
+    vectors = f.spec.parts != (1,)
+    job = ("A" if full else "S") if vectors else "N"
+    left = f.result(0, at, e.mul(f.m, f.m if full else least), 1)
+    right = f.result(2, at, e.mul(f.n, f.n if full else least), 2)
+    operands = job, "n", "m", f.piece(0), "ldn", f.result(1, at, least, 3), right, "ldn", left, "ldm" if full else "ldleast"
+    f.report(f.call(0, *operands, f.piece(4), "work", f.piece(5)), at)
+
+
+def _qr(f: _Lapack, at: Value) -> None:
+    e = f.e
+    rank = f.m if f.spec["complete"] else f.least()
+    f.turn(f.piece(0), f.source(0, at, e.mul(f.m, f.n)), f.m, f.n)
+    f.call(0, "m", "n", f.piece(0), "ldm", f.piece(1), f.piece(2), "work")
+    if 1 in f.spec.parts:
+        f.triangle(f.result(1, at, e.mul(rank, f.n), 0), f.piece(0), rank, f.n, True, (number(1), f.m))
+    if 0 in f.spec.parts:
+        name = "m" if f.spec["complete"] else "least"
+        f.call(1, "m", name, "least", f.piece(0), "ldm", f.piece(1), f.piece(2), "work")
+        f.turn(f.result(0, at, e.mul(f.m, rank), 0), f.piece(0), rank, f.m)
+
+
+def _geqrf(f: _Lapack, at: Value) -> None:
+    size = f.e.mul(f.m, f.n)
+    f.turn(f.piece(0), f.source(0, at, size), f.m, f.n)
+    f.call(0, "m", "n", f.piece(0), "ldm", f.result(1, at, f.least(), 1), f.piece(2), "work")
+    if 0 in f.spec.parts:
+        f.turn(f.result(0, at, size, 0), f.piece(0), f.n, f.m)
+
+
+def _ldl(f: _Lapack, at: Value) -> None:
+    square = f.e.mul(f.n, f.n)
+    f.triangle(f.piece(3), f.source(0, at, square), f.n, f.n, False, (f.n, number(1)))
+    f.turn(f.piece(0), f.piece(3), f.n, f.n)
+    info = f.call(0, "L", "n", f.piece(0), "ldn", f.result(1, at, f.n, 1, "i32"), f.piece(2), "work")
+    if 0 in f.spec.parts:
+        f.turn(f.result(0, at, square, 0), f.piece(0), f.n, f.n)
+    f.finish(info, at, 2)
+
+
+def _ldl_solve(f: _Lapack, at: Value) -> None:
+    e = f.e
+    square, count = e.mul(f.n, f.n), e.mul(f.n, f.k)
+    f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
+    f.turn(f.piece(1), f.source(1, at, count), f.n, f.k)
+    pivots = e.offset(f["s2"], e.mul(at, f.n), "i32")
+    f.call(0, "L", "n", "k", f.piece(0), "ldn", pivots, f.piece(1), "ldn")
+    f.turn(f.result(0, at, count, 0), f.piece(1), f.k, f.n)
+
+
+# -- what each calls and needs: functions, bytes of pieces by sizes and bytes of an element, elements of work, operations -----------
+_Count = Callable[[Sizes], int]
+
+
+class _Body:
+    def __init__(
+        self, write: Callable[[_Lapack, Value], None], symbols: tuple[str, ...], operations: Callable[[Sizes], float],
+        work: _Count = lambda z: 0, *pieces: Callable[[Sizes, int], int],
+    ) -> None:  # fmt: skip
+        self.write, self.symbols, self.operations, self.work, self.pieces = write, symbols, operations, work, pieces
+
+
+def _eigh_work(z: Sizes) -> int:
+    return 1 + 6 * z.n + 2 * z.n * z.n + _BLOCK * z.n
+
+
+def _svd_work(z: Sizes) -> int:
+    return 5 * z.least * z.least + 11 * z.least + _BLOCK * (z.m + z.n)
+
+
+_BODIES = {
+    "cholesky": _Body(_cholesky, ("potrf",), lambda z: z.n**3 / 3, lambda z: 0, lambda z, size: size * z.n * z.n),
+    "triangular_solve": _Body(_triangular_solve, ("trsm",), lambda z: z.n * z.n * z.k),
+    "lu": _Body(
+        _lu, ("getrf",), lambda z: z.m * z.n * z.least, lambda z: 0, lambda z, size: size * z.m * z.n, lambda z, size: 4 * z.least
+    ),
+    "solve": _Body(
+        _solve, ("gesv",), lambda z: z.n**3 * 2 / 3 + 2 * z.n * z.n * z.k, lambda z: 0,
+        lambda z, size: size * z.n * z.n, lambda z, size: size * z.n * z.k, lambda z, size: 4 * z.n,
+    ),
+    "inverse": _Body(
+        _inverse, ("getrf", "getri"), lambda z: 2 * z.n**3, lambda z: _BLOCK * z.n,
+        lambda z, size: 4 * z.n, lambda z, size: size * _BLOCK * z.n, lambda z, size: size * z.n * z.n,
+    ),
+    "eigh": _Body(
+        _eigh, ("syevd",), lambda z: 9 * z.n**3, _eigh_work, lambda z, size: size * z.n * z.n, lambda z, size: size * _eigh_work(z),
+        lambda z, size: 4 * (3 + 5 * z.n), lambda z, size: size * z.n,
+    ),
+    "svd": _Body(
+        _svd, ("gesdd",), lambda z: 20 * z.m * z.n * z.least, _svd_work, lambda z, size: size * z.m * z.n,
+        lambda z, size: size * z.m * z.m, lambda z, size: size * z.n * z.n, lambda z, size: size * z.least,
+        lambda z, size: size * _svd_work(z), lambda z, size: 32 * z.least,
+    ),
+    "qr": _Body(
+        _qr, ("geqrf", "orgqr"), lambda z: 4 * z.m * z.n * z.least, lambda z: _BLOCK * max(z.m, z.n),
+        lambda z, size: size * z.m * max(z.m, z.n), lambda z, size: size * z.least, lambda z, size: size * _BLOCK * max(z.m, z.n),
+    ),
+    "geqrf": _Body(
+        _geqrf, ("geqrf",), lambda z: 2 * z.m * z.n * z.least, lambda z: _BLOCK * z.n,
+        lambda z, size: size * z.m * z.n, lambda z, size: size * z.least, lambda z, size: size * _BLOCK * z.n,
+    ),
+    "ldl": _Body(
+        _ldl, ("sytrf",), lambda z: z.n**3, lambda z: _BLOCK * z.n, lambda z, size: size * z.n * z.n, lambda z, size: 4 * z.n,
+        lambda z, size: size * _BLOCK * z.n, lambda z, size: size * z.n * z.n,
+    ),
+    "ldl_solve": _Body(
+        _ldl_solve, ("sytrs",), lambda z: 2 * z.n * z.n * z.k, lambda z: 0,
+        lambda z, size: size * z.n * z.n, lambda z, size: size * z.n * z.k,
+    ),
+}  # fmt: skip
+
+
+@cache
+def lapack_kernel(spec: FactorSpec) -> FactorKernel:
+    """The kernel that calls LAPACK for each matrix of a batch.
+
+    >>> from flambeau.core import dtypes
+    >>> lapack_kernel(FactorSpec("lu", dtypes.float64, 1, (0, 1), (("wide", False),), 512, frozenset())).symbols
+    ('dgetrf_',)
+    """
+    body, size = _BODIES[spec.kind], spec.element.itemsize
+    name = f"{spec.kind}_{spec.element.name}"
+    frame = _Lapack(spec, name)
+    text = frame.each(lambda at: body.write(frame, at))
+    symbols = tuple(f"{spec.letter}{symbol}_" for symbol in body.symbols)
+    pieces = tuple((lambda z, piece=piece: max(1, piece(z, size))) for piece in body.pieces)
+
+    def nanoseconds(z: Sizes) -> float:
+        return 300 + body.operations(z) * size / 40
+
+    return FactorKernel(spec, name, text, symbols, pieces, lambda z: max(1, body.work(z)), nanoseconds)
