@@ -9,6 +9,7 @@ from flambeau.prims.factor import cholesky as cholesky
 from flambeau.prims.factor import columns_of as columns_of
 from flambeau.prims.factor import eigh as eigh
 from flambeau.prims.factor import first_columns as first_columns
+from flambeau.prims.factor import first_rows as first_rows
 from flambeau.prims.factor import geqrf as geqrf
 from flambeau.prims.factor import identity as identity
 from flambeau.prims.factor import inverse as inverse

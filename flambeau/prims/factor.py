@@ -241,7 +241,7 @@ def permuted(x: Node, order: Node) -> Node:
 
 
 @lu.differentiate
-def _lu_derivative(g: Node, out: Node, x: Node, wide: bool, part: int) -> Gradients:
+def _lu_derivative(g: Node, out: Node, x: Node, wide: bool, part: int, operator: str = "") -> Gradients:
     """With A = P L [U V] or P [L; M] U, and inner = L' dA1 U' for the square part A1."""
     if part != 0:
         return (None,)
@@ -262,7 +262,8 @@ def _lu_derivative(g: Node, out: Node, x: Node, wide: bool, part: int) -> Gradie
         found = beside(found, triangular_solve(transpose(lower), g_rest, upper=True, unit=True))
     elif not square:
         found = s.cat(found, divided_right(g_rest, upper), axis=x.rank - 2)
-    order = permutation(lu(x, wide=wide, part=1), rows=m)
+    named = {"operator": operator} if operator else {}
+    order = permutation(lu(x, wide=wide, part=1, **named), rows=m)
     return (permuted(found, inverse_order(order)),)
 
 
@@ -501,7 +502,7 @@ def _ldl_reference(x: Any) -> tuple[Any, ...]:
 
 
 ldl = prim(
-    "ldl", "factor", _parts("ldl", _same, lambda x: (x.shape[:-1], dtypes.int32), _info), _each(_ldl_reference),
+    "ldl", "factor", _parts("ldl", _same, lambda x, **_: (x.shape[:-1], dtypes.int32), _info), _each(_ldl_reference),
     "parts: L and the blocks of D with A = P L D L' P' of the lower triangle; LAPACK's pivots; the first zero of D, from 1 on, or 0",
 )  # fmt: skip
 

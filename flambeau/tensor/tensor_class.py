@@ -8,6 +8,7 @@ from flambeau.ops.declare import default_float
 from flambeau.tensor import dispatch, native
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
+from flambeau.tensor.methods_factor import FactorMethods
 from flambeau.tensor.methods_index import IndexMethods
 from flambeau.tensor.methods_linear import ProductMethods
 from flambeau.tensor.methods_math import MathMethods
@@ -22,7 +23,7 @@ from flambeau.tensor.tensor import TensorCore, from_memory
 
 class Tensor(
     OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
-    MathMethods, QueryMethods, TensorCore,
+    MathMethods, FactorMethods, QueryMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 
