@@ -103,10 +103,12 @@ from flambeau.tensor.functions_factor import lu_unpack as lu_unpack
 from flambeau.tensor.functions_factor import matrix_exp as matrix_exp
 from flambeau.tensor.functions_factor import orgqr as orgqr
 from flambeau.tensor.functions_factor import ormqr as ormqr
+from flambeau.tensor.functions_factor import pca_lowrank as pca_lowrank
 from flambeau.tensor.functions_factor import pinverse as pinverse
 from flambeau.tensor.functions_factor import qr as qr
 from flambeau.tensor.functions_factor import slogdet as slogdet
 from flambeau.tensor.functions_factor import svd as svd
+from flambeau.tensor.functions_factor import svd_lowrank as svd_lowrank
 from flambeau.tensor.functions_factor import triangular_solve as triangular_solve
 from flambeau.tensor.functions_foreach import _foreach_abs as _foreach_abs
 from flambeau.tensor.functions_foreach import _foreach_abs_ as _foreach_abs_

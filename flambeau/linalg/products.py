@@ -40,7 +40,7 @@ def vander(x: Any, N: int | None = None) -> Any:
     tensor([[1, 2],
             [1, 3]])
     """
-    return ops.vander(x, x.meta.shape[-1] if N is None and x.meta.shape else N)
+    return ops.vander(x, (x.meta.shape or (1,))[-1] if N is None else N)
 
 
 def multi_dot(tensors: Sequence[Any], *, out: Any = None) -> Any:

@@ -315,7 +315,6 @@ from flambeau.ops.reduce import median as median
 from flambeau.ops.reduce import min as min
 from flambeau.ops.reduce import nanmean as nanmean
 from flambeau.ops.reduce import nansum as nansum
-from flambeau.ops.reduce import norm as norm
 from flambeau.ops.reduce import prod as prod
 from flambeau.ops.reduce import std as std
 from flambeau.ops.reduce import std_mean as std_mean
@@ -361,6 +360,7 @@ from flambeau.ops.spectral import logdet as logdet
 from flambeau.ops.spectral import matrix_exp as matrix_exp
 from flambeau.ops.spectral import matrix_norm as matrix_norm
 from flambeau.ops.spectral import matrix_rank as matrix_rank
+from flambeau.ops.spectral import norm as norm
 from flambeau.ops.spectral import pinv as pinv
 from flambeau.ops.spectral import slogdet as slogdet
 from flambeau.ops.spectral import svd as svd

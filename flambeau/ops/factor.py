@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
+from flambeau.prims.indexing import unexpand
 
 TYPE_NAMES = {
     "float16": "Half", "bfloat16": "BFloat16", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte",
@@ -224,6 +226,35 @@ def cholesky_inverse(factor: Value, upper: bool = False) -> Node:
     return p.matmul(p.transpose(half), half)
 
 
+def _factor_derivative(for_matrix: Node, factor: Node, upper: bool) -> Node:
+    """Of A = L L' or U' U, taken for a product of whole matrices, as torch does."""
+    both = p.add(for_matrix, p.transpose(for_matrix))
+    return p.matmul(factor, both) if upper else p.matmul(both, factor)
+
+
+def _cholesky_solve_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    (g,), (x,), (b, factor, upper) = cotangents, outputs, arguments
+    for_b = cholesky_solve(g, factor, upper)
+    wide = broadcast_to(factor, (*x.shape[:-2], *factor.shape[-2:]))
+    for_factor = _factor_derivative(p.neg(p.matmul(for_b, p.transpose(x))), wide, upper)
+    return _summed_to(for_b, b.shape), _summed_to(for_factor, factor.shape)
+
+
+def _summed_to(x: Node, shape: Sequence[Dim]) -> Node:
+    """What was broadcast, summed back to its shape."""
+    lead = x.rank - len(shape)
+    total = p.reduce(x, kind="sum", axes=tuple(range(lead))) if lead else x
+    return unexpand(total, tuple(shape))
+
+
+def _cholesky_inverse_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    (g,), (x,), (factor, upper) = cotangents, outputs, arguments
+    return (_factor_derivative(p.neg(p.matmul(p.matmul(x, g), x)), factor, upper),)
+
+
+cholesky_solve.derivative, cholesky_inverse.derivative = _cholesky_solve_derivative, _cholesky_inverse_derivative
+
+
 # -- LU -----------------------------------------------------------------------------------------------------
 class LuFactors(NamedTuple):
     """L below and U above the diagonal, and the row that each row was swapped with, from 1 on (int32)."""
@@ -394,8 +425,6 @@ def _reflections(operator: str, x: Node, tau: Node) -> tuple[Node, Node]:
     require_matrices(operator, x, "input")
     if tau.dtype is not x.dtype:
         raise RuntimeError(f"{operator}: tau dtype {tau.dtype} does not match input dtype {x.dtype}")
-    if x.shape[-2] < x.shape[-1]:
-        raise RuntimeError(f"{operator}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if tau.shape[-1] > x.shape[-1]:
         raise RuntimeError(f"{operator}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.rank != x.rank - 1 or not all(a == b for a, b in zip(tau.shape[:-1], x.shape[:-2], strict=True)):
@@ -413,6 +442,8 @@ def _reflections(operator: str, x: Node, tau: Node) -> tuple[Node, Node]:
 def householder_product(x: Value, tau: Value) -> Node:
     """The first columns of the product of Householder's reflections, as many as x has."""
     v, mixed = _reflections("linalg.householder_product", x, tau)
+    if is_wide(x):
+        raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
     n = x.shape[-1]
     top = p.transpose(v if v.shape[-2] == n else p.first_rows(v, n))
     inner = p.mul(p.triangular_solve(mixed, top, upper=True, unit=True), p.rows_of(tau, n))

@@ -348,11 +348,10 @@ def vecdot(x: Value, y: Value, dim: int = -1) -> Node:
 @op(samples=lambda m: [case(m.float(4), 4), case(m.float(2, 3), 5), case(m.int(3), 2)])
 def vander(x: Value, count: Size) -> Node:
     """The powers x ** 0 ... x ** (count - 1) in a new last dimension; integers as int64."""
-    if not x.rank:
-        raise RuntimeError("linalg.vander: input must have at least one dimension.")
     if not count > 1:
         raise RuntimeError(f"N must be greater than 1. Got {count}")
     x = x if x.dtype.is_floating_point else p.converted(x, dtypes.int64)
+    x = x if x.rank else p.reshape(x, shape=(1,))
     shape = (*x.shape, count - 1)
     powers = p.scan(p.expand(p.reshape(x, shape=(*x.shape, 1)), shape=shape), kind="prod", axis=x.rank)
     return p.cat(p.constant(1, (*x.shape, 1), x.dtype), powers, axis=x.rank)

@@ -14,6 +14,7 @@ from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
+from flambeau.ops.samples import torch_norms
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
 
 EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
@@ -206,6 +207,18 @@ def _matrix_norm(x: Node, ord: float | str) -> Node:
     return reduced(sums, "max" if ord > 0 else "min", (sums.rank - 1,))
 
 
+@op(promote="arithmetic", samples=torch_norms)
+def norm(
+    x: Value, p: float | str | None = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: dtype | None = None
+) -> Node:
+    """The vector norm of order ``p`` along ``dim``; "fro" is order 2, "nuc" the sum of the singular values of matrices."""
+    if p != "nuc":
+        return vector_norm(x, 2 if p is None or isinstance(p, str) else p, dim, keepdim)
+    if dim is None and x.rank != 2:
+        raise RuntimeError(f"linalg.matrix_norm: without dim, the nuclear norm needs a 2-D tensor, got shape {list(x.shape)}")
+    return matrix_norm(x, "nuc", (0, 1) if dim is None else tuple(dim), keepdim)  # type: ignore[arg-type]
+
+
 @op(samples=lambda m: [case(regular(m, 4, 4), o) for o in (None, -2, "fro", 1, math.inf, "nuc")])
 def cond(x: Value, ord: float | str | None = None) -> Node:
     """The condition number: norm(x) * norm(inverse of x); infinite for singular matrices."""
@@ -313,11 +326,13 @@ def logdet(x: Value) -> Node:
 # -- the exponential ----------------------------------------------------------------------------------------
 _DEGREE_STEP, _STEPS = 4, 5
 MOST_SQUARINGS = 24
+# Up to these norms the polynomial is exact but for rounding.
+LARGEST_NORM = {dtypes.float32: 4.0, dtypes.float64: 1.0}
 
 
 @op(samples=lambda m: [case(m.float(3, 3)), case(10 * m.float(2, 2, 2)), case(m.float(0, 0))])
 def matrix_exp(x: Value, squarings: int = MOST_SQUARINGS) -> Node:
-    """exp(x): Taylor's polynomial of degree 19 of x / 2^s, squared s times; s, up to ``squarings``, brings the norm below 1.
+    """exp(x): Taylor's polynomial of degree 19 of x / 2^s, squared s times; s, at most ``squarings``, makes the norm small.
 
     Paterson and Stockmeyer's evaluation; Moler and Van Loan, Nineteen dubious ways to compute the exponential of a matrix (2003).
     """
@@ -327,7 +342,8 @@ def matrix_exp(x: Value, squarings: int = MOST_SQUARINGS) -> Node:
     axes = (x.rank - 2, x.rank - 1)
     norm = reduced(reduced(p.abs_(x), "sum", (x.rank - 2,)), "max", (x.rank - 2,))
     one = p.number(1, norm)
-    count = p.maximum(p.ceil(p.log2(p.maximum(norm, p.number(1e-30, norm)))), p.number(0, norm))
+    smallest, reach = p.number(1e-30, norm), p.number(LARGEST_NORM[x.dtype], norm)
+    count = p.maximum(p.ceil(p.log2(p.div(p.maximum(norm, smallest), reach))), p.number(0, norm))
     count = p.minimum(count, p.number(squarings, norm))
     out = _taylor(p.mul(x, restored(p.div(one, p.exp2(count)), axes, x.shape)))
     for k in range(squarings):

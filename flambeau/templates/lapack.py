@@ -1,7 +1,8 @@
 """Factorizations by LAPACK, one matrix after another; a batch is spread over threads.
 
-LAPACK stores matrices by columns, so a matrix stored by rows is to it the transpose. Symmetric matrices and singular values need no
-more than other names for that; the others are turned on the way in and out, in a thread's own memory.
+LAPACK stores matrices by columns, so a matrix stored by rows is to it the transpose. Triangles and inverses need no more than other
+names for that; other matrices are turned on the way in and out, in a thread's own memory. Eigenvectors and singular vectors are, so that
+their signs are those that other callers of LAPACK get.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def _inverse(f: _Lapack, at: Value) -> None:
 
 def _eigh(f: _Lapack, at: Value) -> None:
     square, vectors = f.e.mul(f.n, f.n), 1 in f.spec.parts
-    f.copy(f.piece(0), f.source(0, at, square), square)
-    operands = "V" if vectors else "N", _turned(not f.spec["lower"]), "n", f.piece(0), "ldn", f.result(0, at, f.n, 3)
+    f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
+    operands = "V" if vectors else "N", "L" if f.spec["lower"] else "U", "n", f.piece(0), "ldn", f.result(0, at, f.n, 3)
     info = f.call(0, *operands, f.piece(1), "work", f.piece(2), "iwork")
     if vectors:
         f.turn(f.result(1, at, square, 0), f.piece(0), f.n, f.n)
@@ -176,16 +177,18 @@ def _eigh(f: _Lapack, at: Value) -> None:
 
 
 def _svd(f: _Lapack, at: Value) -> None:
-    """A' = V S U': what LAPACK calls U is V, and its columns are the rows of V'."""
     e, full = f.e, f.spec["full"]
     least, size = f.least(), f.e.mul(f.m, f.n)
-    f.copy(f.piece(0), f.source(0, at, size), size)
-    vectors = f.spec.parts != (1,)
-    job = ("A" if full else "S") if vectors else "N"
-    left = f.result(0, at, e.mul(f.m, f.m if full else least), 1)
-    right = f.result(2, at, e.mul(f.n, f.n if full else least), 2)
-    operands = job, "n", "m", f.piece(0), "ldn", f.result(1, at, least, 3), right, "ldn", left, "ldm" if full else "ldleast"
-    f.report(f.call(0, *operands, f.piece(4), "work", f.piece(5)), at)
+    f.turn(f.piece(0), f.source(0, at, size), f.m, f.n)
+    job = "N" if f.spec.parts == (1,) else "A" if full else "S"
+    operands = f.piece(0), "ldm", f.result(1, at, least, 3), f.piece(1), "ldm", f.piece(2), "ldn" if full else "ldleast"
+    info = f.call(0, job, "m", "n", *operands, f.piece(4), "work", f.piece(5))
+    rows, columns = (f.n, f.m) if full else (least, least)
+    if 0 in f.spec.parts:
+        f.turn(f.result(0, at, e.mul(f.m, columns), 0), f.piece(1), columns, f.m)
+    if 2 in f.spec.parts:
+        f.turn(f.result(2, at, e.mul(rows, f.n), 0), f.piece(2), f.n, rows)
+    f.report(info, at)
 
 
 def _qr(f: _Lapack, at: Value) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.tensor.arguments import write_out
+from flambeau.tensor.functions_random import randn
 
 
 class SingularVectors(NamedTuple):
@@ -152,3 +153,28 @@ def matrix_exp(A: Any) -> Any:
             [0., 1.]])
     """
     return ops.matrix_exp(A)
+
+
+def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Any, Any, Any]:
+    """U, S and V of a close approximation of rank q (Halko, Martinsson and Tropp 2009), by ``niter`` subspace iterations."""
+    x = A if M is None else ops.sub(A, M)
+    m, n = x.meta.shape[-2:]
+    if m < n:
+        u, s, v = svd_lowrank(ops.transpose(x, -2, -1), q, niter)
+        return v, s, u
+    turned = ops.transpose(x, -2, -1)
+    start = randn(n, 6 if q is None else q, dtype=x.meta.dtype)
+    basis = ops.qr(ops.matmul(x, start)).Q
+    for _ in range(2 if niter is None else niter):
+        basis = ops.qr(ops.matmul(x, ops.qr(ops.matmul(turned, basis)).Q)).Q
+    u, s, v = ops.svd(ops.matmul(ops.transpose(basis, -2, -1), x), False)
+    return ops.matmul(basis, u), s, ops.transpose(v, -2, -1)
+
+
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:
+    """`svd_lowrank` of the rows of A, less their mean if ``center``: the principal components are the columns of the last result."""
+    m, n = A.meta.shape[-2:]
+    q = min(6, m, n) if q is None else q
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+    return svd_lowrank(ops.sub(A, ops.mean(A, -2, True)) if center else A, q, niter)

@@ -173,7 +173,8 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
         n >>= 1
         square = ops.matmul(square, square) if n else square
     if result is None:
-        result = ops.clone(ops.expand(ops.eye(shape[-1], None, input.meta.dtype), shape))
+        # As torch's, the result depends on the input, with a derivative of zero.
+        result = ops.masked_fill(input, ops.full((), True), 0.0) + ops.eye(shape[-1], None, input.meta.dtype)
     result = ops.clone(result) if result is input else result
     return result if out is None else write_out(out, result)
 
