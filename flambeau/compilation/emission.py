@@ -17,8 +17,9 @@ from flambeau.ir.kernel import Kernel
 from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.operands import MatmulOperands, plain_store
 from flambeau.schedule.schedule import Call, Schedule
-from flambeau.templates.factor_kernel import FUNCTIONS, FactorSpec
+from flambeau.templates.factor_kernel import FUNCTIONS, FactorKernel, FactorSpec
 from flambeau.templates.factor_kernel import Sizes as FactorSizes
+from flambeau.templates.lane_kernels import lane_kernel
 from flambeau.templates.lapack import lapack_kernel
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
@@ -229,6 +230,9 @@ def _emit_factor(call: Call) -> Emitted:
     spec = FactorSpec(call.kind, element, len(shapes), parts, static, vector_bits(), cpu_features())
     usual = permutation_kernel(spec) if call.kind == "permutation" else lapack_kernel(spec)
 
+    def chosen(z: FactorSizes) -> FactorKernel:
+        return lane_kernel(spec, z) or usual
+
     def measure(sizes: Sizes) -> FactorSizes:
         if rows is not None:
             return FactorSizes(_volume(shapes[0][:-1], sizes), evaluate(rows, sizes), evaluate(shapes[0][-1], sizes), 0)
@@ -237,18 +241,23 @@ def _emit_factor(call: Call) -> Emitted:
 
     def launch(sizes: Sizes) -> Launch:
         z = measure(sizes)
-        kernel = usual
+        kernel = chosen(z)
         offsets, _ = kernel.piece_offsets(z)
         cost = max(1, round(kernel.nanoseconds(z)))
         grain = -(-max(1, CHUNK_NANOSECONDS // cost) // kernel.block) * kernel.block
         values = [*[None] * FUNCTIONS, z.batch, z.m, z.n, z.k, kernel.work(z), *offsets, *[None] * (len(shapes) + len(parts))]
-        return Launch(grain, -(-z.batch // grain), z.batch * cost, values)
+        text = None if kernel is usual else KernelText(kernel.text, kernel.name)
+        return Launch(grain, -(-z.batch // grain), z.batch * cost, values, text)
+
+    def scratch(sizes: Sizes) -> int:
+        z = measure(sizes)
+        return chosen(z).piece_offsets(z)[1]
 
     first = len(spec.slots) - len(shapes) - len(parts)
     buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, 0, 1) for i, b in enumerate((*call.reads, *call.writes))]
     symbols = [(FIRST_SLOT + i, symbol) for i, symbol in enumerate(usual.symbols)]
     text = KernelText(usual.text, usual.name)
-    return Emitted(text, call.wave, lambda sizes: usual.piece_offsets(measure(sizes))[1], launch, buffers, symbols=symbols)
+    return Emitted(text, call.wave, scratch, launch, buffers, symbols=symbols)
 
 
 def _emit_row(call: Call) -> Emitted:

@@ -1,0 +1,305 @@
+"""Eigenvalues and eigenvectors of small symmetric matrices, one a lane.
+
+Householder's reflections make each matrix tridiagonal, implicit QL steps diagonal (Bowdler, Martin, Reinsch and Wilkinson 1968); all
+lanes take the steps together, and those that are done stand still.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flambeau.codegen.cpu.emitter import Value
+from flambeau.codegen.cpu.lanes import Lanes, any_lane, fma, select
+from flambeau.templates.factor_kernel import FactorKernel, FactorSpec, Sizes, number
+from flambeau.templates.lane_matrices import LaneFrame, Table, together
+
+__all__ = ["lane_eigh"]
+
+_MOST_STEPS = 60  # for one eigenvalue
+_TINY = 2.0**-60  # beside a matrix whose largest element is about 1
+
+
+class _Eigh(LaneFrame):
+    def __init__(self, spec: FactorSpec) -> None:
+        super().__init__(spec, f"lane_eigh_{spec.element.name}_{'vectors' if 1 in spec.parts else 'values'}")
+        e = self.e
+        self.vectors = 1 in spec.parts
+        self.a, self.q = Table(self, 0, self.n), Table(self, 1, self.n)
+        self.d, self.off, self.tau = Table(self, 2), Table(self, 3), Table(self, 4)
+        self.w = Table(self, 5)
+        self.steps = self.each_lane(e.mul(self.n, self.n))
+        self.count = Value(e.fresh("count"), "ptr")
+        e.emit(f"{self.count.text} = alloca i64")
+
+    # -- in and out -----------------------------------------------------------------------------------------
+    def read(self, first: Value) -> Lanes:
+        """Fill ``a`` from one triangle, scaled by a power of two to elements of about 1 at most; the inverse of the scale."""
+        e, n = self.e, self.n
+        base = self.source(0, first, e.mul(n, n))
+        lower = bool(self.spec["lower"])
+
+        def row(i: Value, top: Lanes) -> list[Lanes]:
+            def element(j: Value, top: Lanes) -> list[Lanes]:
+                at = e.add(e.mul(i, n), j) if lower else e.add(e.mul(j, n), i)
+                value = self.gather(base, self.steps, at)
+                self.a.set(value, i, j)
+                return [top.intrinsic("maxnum", value.absolute())]
+
+            return self.fold(0, e.add(i, number(1)), [top], element, "element")
+
+        (top,) = self.fold(0, n, [self.constant(0.0)], row, "row")
+        power = power_of_two(top)
+        scale = 1.0 / power
+
+        def rescale(i: Value) -> None:
+            def element(j: Value) -> None:
+                value = self.a.get(i, j) * scale
+                self.a.set(value, i, j)
+                self.a.set(value, j, i)
+
+            self.loop(0, e.add(i, number(1)), element, "scaled")
+
+        self.loop(0, n, rescale, "scale")
+        return power
+
+    def write(self, first: Value, power: Lanes, failed: Lanes) -> None:
+        """Store eigenvalues and columns of eigenvectors in ascending order of the former."""
+        e, n = self.e, self.n
+        line = self.each_lane(n)
+        values = self.result(0, first, n, 2)
+        vectors = self.result(1, first, e.mul(n, n), 1)
+
+        def column(i: Value) -> None:
+            own = self.d.get(i)
+
+            def earlier(j: Value, rank: Lanes) -> list[Lanes]:
+                other = self.d.get(j)
+                before = e.select(e.compare("slt", j, i), (other <= own).value, (other < own).value)
+                return [rank + Lanes(e, e.convert("zext", before, "i32"))]
+
+            (rank,) = self.fold(0, n, [self.whole(0)], earlier, "rank")
+            rank = rank.intrinsic("smin", self.whole(e.sub(n, number(1))))  # NaN compares with nothing
+            if 0 in self.spec.parts:
+                self.scatter(own * power, values, line + rank, 0)
+            if self.vectors:
+                self.loop(0, n, lambda k: self.scatter(self.q.get(k, i), vectors, self.steps + rank, e.mul(k, n)), "component")
+
+        self.loop(0, n, column, "column")
+        self.tell(failed, first)
+
+    # -- to a tridiagonal matrix ----------------------------------------------------------------------------
+    def tridiagonal(self) -> None:
+        """``a`` becomes d and off; column k of ``a`` below the diagonal keeps the vector of reflection k, tau its factor."""
+        e, n = self.e, self.n
+
+        def reflect(k: Value) -> None:
+            start = e.add(k, number(1))
+            self.d.set(self.a.get(k, k), k)
+            alpha = self.a.get(start, k)
+            square = self.fold(e.add(k, number(2)), n, [self.constant(0.0)], lambda i, s: [self._squared(i, k, s)], "length")[0]
+            flat = square.equals(0.0)
+            beta = select(flat, alpha, -fma(alpha, alpha, square).square_root().with_sign_of(alpha))
+            tau = select(flat, self.constant(0.0), (beta - alpha) / beta)
+            factor = select(flat, self.constant(0.0), 1.0 / (alpha - beta))
+            self.off.set(beta, k)
+            self.tau.set(tau, k)
+            self.a.set(self.constant(1.0), start, k)
+            self.loop(e.add(k, number(2)), n, lambda i: self.a.set(self.a.get(i, k) * factor, i, k), "normal")
+            self._update(k, start, tau)
+
+        self.loop(0, e.sub(n, number(1)), reflect, "reflection")
+        last = e.sub(n, number(1))
+        self.d.set(self.a.get(last, last), last)
+        self.off.set(self.constant(0.0), last)
+
+    def _squared(self, i: Value, k: Value, total: Lanes) -> Lanes:
+        value = self.a.get(i, k)
+        return fma(value, value, total)
+
+    def _update(self, k: Value, start: Value, tau: Lanes) -> None:
+        """A - v w' - w v' for the rest of the matrix, with w = tau (A v - tau/2 (v' A v) v)."""
+        n = self.n
+
+        def product(rows: list[Value]) -> None:
+            def term(j: Value, sums: list[Lanes]) -> list[Lanes]:
+                v = self.a.get(j, k)
+                return [fma(self.a.get(i, j), v, s) for i, s in zip(rows, sums, strict=True)]
+
+            for i, total in zip(rows, together(self, start, n, len(rows), term), strict=True):
+                self.w.set(tau * total, i)
+
+        self.neighbours(start, n, product, "product")
+        (inner,) = together(self, start, n, 1, lambda i, s: [fma(self.w.get(i), self.a.get(i, k), s[0])])
+        half = inner * tau * 0.5
+        self.loop(start, n, lambda i: self.w.set(self.w.get(i) - half * self.a.get(i, k), i), "shift")
+
+        def subtract(rows: list[Value]) -> None:
+            v, w = [self.a.get(i, k) for i in rows], [self.w.get(i) for i in rows]
+
+            def element(j: Value) -> None:
+                vj, wj = self.a.get(j, k), self.w.get(j)
+                for i, vi, wi in zip(rows, v, w, strict=True):
+                    self.a.set(self.a.get(i, j) - vi * wj - wi * vj, i, j)
+
+            self.loop(start, n, element, "subtract")
+
+        self.neighbours(start, n, subtract, "update")
+
+    def reflections(self) -> None:
+        """``q`` becomes the product of the reflections, from the last one on."""
+        e, n = self.e, self.n
+
+        def unit(i: Value) -> None:
+            self.loop(0, n, lambda j: self.q.set(select(self._equal(i, j), self.constant(1.0), 0.0), i, j), "unit")
+
+        self.loop(0, n, unit, "identity")
+
+        def apply(k: Value) -> None:
+            start, tau = e.add(k, number(1)), self.tau.get(k)
+
+            def columns(which: list[Value]) -> None:
+                def term(i: Value, sums: list[Lanes]) -> list[Lanes]:
+                    v = self.a.get(i, k)
+                    return [fma(v, self.q.get(i, j), s) for j, s in zip(which, sums, strict=True)]
+
+                totals = [tau * s for s in together(self, start, n, len(which), term)]
+
+                def element(i: Value) -> None:
+                    v = self.a.get(i, k)
+                    for j, total in zip(which, totals, strict=True):
+                        self.q.set(self.q.get(i, j) - v * total, i, j)
+
+                self.loop(start, n, element, "reflect")
+
+            self.neighbours(start, n, columns, "columns")
+
+        self.down(0, e.sub(n, number(1)), apply, "reflection")
+
+    def _equal(self, i: Value, j: Value) -> Lanes:
+        return self.whole(i).equals(self.whole(j))
+
+    # -- to a diagonal matrix -------------------------------------------------------------------------------
+    def diagonal(self) -> Lanes:
+        """QL steps until ``off`` is negligible; marks the lanes in which some eigenvalue takes too many."""
+        e = self.e
+
+        def one(start: Value, failed: Lanes) -> list[Lanes]:
+            e.store(number(0), self.count)
+            head, step, after = (e.fresh_label(stem) for stem in ("steps", "step", "converged"))
+            e.branch(head)
+            e.label(head)
+            end, corner = self._block(start)
+            active = self.whole(start) < end
+            taken = e.load(self.count, "i64")
+            more = e.binary("and", any_lane(active), e.compare("slt", taken, number(_MOST_STEPS)))
+            e.branch_if(more, step, after)
+            e.label(step)
+            e.store(e.add(taken, number(1)), self.count)
+            self._step(start, end, corner, active)
+            e.branch(head)
+            e.label(after)
+            return [failed | active]
+
+        none = Lanes(e, e.const(False, "i1", self.width))
+        (failed,) = self.fold(0, e.sub(self.n, number(1)), [none], one, "eigenvalue")
+        return failed
+
+    def _block(self, start: Value) -> tuple[Lanes, Lanes]:
+        """In each lane the first index from ``start`` on after which ``off`` is negligible, made zero there; and d at it."""
+        e, last = self.e, self.e.sub(self.n, number(1))
+
+        def look(i: Value, end: Lanes, corner: Lanes, open_: Lanes) -> list[Lanes]:
+            here, off = self.d.get(i), self.off.get(i)
+            size = here.absolute() + self.d.get(e.add(i, number(1))).absolute()
+            small = off.absolute() <= (size * self.epsilon).at_least(_TINY * self.epsilon)
+            self.off.set(select(small, self.constant(0.0), off), i)
+            found = small & open_
+            return [select(found, self.whole(i), end), select(found, here, corner), open_ & (small ^ True)]
+
+        end, corner, _ = self.fold(start, last, [self.whole(last), self.d.get(last), self.true()], look, "look")
+        return end, corner
+
+    def _step(self, start: Value, end: Lanes, corner: Lanes, active: Lanes) -> None:
+        """One implicit QL step on the block from ``start`` to ``end`` of every active lane."""
+        e = self.e
+        first, off = self.d.get(start), self.off.get(start)
+        g = (self.d.get(e.add(start, number(1))) - first) / (off + off)
+        r = fma(g, g, 1.0).square_root()
+        g = corner - first + off / (g + r.with_sign_of(g))
+        longest = select(active, end, self.whole(0))
+        top = Value(e.fresh(), "i32")
+        name = f"llvm.vector.reduce.smax.v{self.width}i32"
+        e.declare(f"declare i32 @{name}(<{self.width} x i32>)")
+        e.emit(f"{top.text} = call i32 @{name}({longest.value})")
+        stop = e.convert("sext", top, "i64")
+
+        def rotate(i: Value, g: Lanes, s: Lanes, c: Lanes, shift: Lanes) -> list[Lanes]:
+            after = e.add(i, number(1))
+            here = active & (self.whole(i) < end)
+            off, old = self.off.get(i), self.off.get(after)
+            f, b = s * off, c * off
+            r = fma(f, f, g * g).square_root()
+            nothing = r.equals(0.0)
+            inverse = 1.0 / select(nothing, self.constant(1.0), r)
+            s2, c2 = f * inverse, select(nothing, self.constant(1.0), g * inverse)
+            self.off.set(select(here & (self.whole(after) < end), r, old), after)
+            next_ = self.d.get(after)
+            g2 = next_ - shift
+            r = fma(self.d.get(i) - g2, s2, c2 * b * 2.0)
+            shift2 = s2 * r
+            self.d.set(select(here, g2 + shift2, next_), after)
+            g2 = fma(c2, r, -b)
+            if self.vectors:
+                self._turn(i, after, select(here, s2, 0.0), select(here, c2, 1.0))
+            return [select(here, new, was) for new, was in ((g2, g), (s2, s), (c2, c), (shift2, shift))]
+
+        g, _, _, shift = self.fold_down(start, stop, [g, self.constant(1.0), self.constant(1.0), self.constant(0.0)], rotate)
+        self.d.set(select(active, self.d.get(start) - shift, self.d.get(start)), start)
+        self.off.set(select(active, g, self.off.get(start)), start)
+
+    def fold_down(self, start: Value, stop: Value, initial: list[Lanes], body: object) -> list[Lanes]:
+        """As `fold`, from the last index to the first."""
+        e, last = self.e, self.e.sub(stop, number(1))
+        return self.fold(start, stop, initial, lambda i, *values: body(e.sub(e.add(last, start), i), *values), "rotation")  # type: ignore[operator]
+
+    def _turn(self, i: Value, after: Value, s: Lanes, c: Lanes) -> None:
+        """Rotate two columns of ``q``."""
+
+        def rows(which: list[Value]) -> None:
+            for k in which:
+                low, high = self.q.get(k, i), self.q.get(k, after)
+                self.q.set(fma(s, low, c * high), k, after)
+                self.q.set(fma(c, low, -(s * high)), k, i)
+
+        self.neighbours(0, self.n, rows, "turn")
+
+
+def power_of_two(x: Lanes) -> Lanes:
+    """The largest power of two up to x; 1 for 0 and for what has no full precision."""
+    form = x.format
+    exponent = (x.bits() & ((2 * form.bias + 1) << form.mantissa)).as_float(form)
+    return select(exponent.equals(0.0), x.like(1.0), exponent)
+
+
+@cache
+def lane_eigh(spec: FactorSpec) -> FactorKernel:
+    """The kernel for eigenvalues and, where part 1 is asked for, eigenvectors; sizes from 1 on."""
+    f = _Eigh(spec)
+
+    def block(first: Value) -> None:
+        f.open(first)
+        power = f.read(first)
+        f.tridiagonal()
+        if f.vectors:
+            f.reflections()
+        f.write(first, power, f.diagonal())
+
+    text = f.each(block, f.width)
+    vector = spec.vector_bits // 8
+    squares = (lambda z: vector * z.n * z.n,) * 2
+    lines = (lambda z: vector * z.n,) * 4
+
+    def nanoseconds(z: Sizes) -> float:
+        return (200 + 60 * z.n**2 + 3 * z.n**3) / f.width
+
+    return FactorKernel(spec, f.name, text, (), (*squares, *lines), lambda z: 0, nanoseconds, f.width)

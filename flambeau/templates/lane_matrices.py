@@ -1,0 +1,141 @@
+"""Kernels in which every lane of a vector works on a matrix of its own: what those for small matrices share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flambeau.codegen.cpu.emitter import Value
+from flambeau.codegen.cpu.lanes import Lanes, any_lane
+from flambeau.templates.factor_kernel import FactorFrame, FactorSpec, number
+
+__all__ = ["LaneFrame", "Table", "together"]
+
+# So many neighbours are worked on at once where they do not depend on each other: that hides the time of a multiplication.
+TOGETHER = 4
+Index = Value | int
+
+
+class Table:
+    """Memory of a thread that holds one vector for each index, or for each row and column of ``columns``."""
+
+    def __init__(self, frame: LaneFrame, piece: int, columns: Value | None = None) -> None:
+        self.frame, self.columns = frame, columns
+        self.pointer = frame.piece(piece)
+
+    def _at(self, row: Index, column: Index | None) -> Value:
+        e, frame = self.frame.e, self.frame
+        index = as_value(row)
+        if column is not None:
+            assert self.columns is not None
+            index = e.add(e.mul(index, self.columns), as_value(column))
+        return e.offset(self.pointer, index, f"<{frame.width} x {frame.kind}>")
+
+    def get(self, row: Index, column: Index | None = None) -> Lanes:
+        frame = self.frame
+        return Lanes(frame.e, frame.e.load(self._at(row, column), frame.kind, frame.width, align=frame.spec.element.itemsize))
+
+    def set(self, value: Lanes, row: Index, column: Index | None = None) -> None:
+        self.frame.e.store(value.value, self._at(row, column), align=self.frame.spec.element.itemsize)
+
+
+def as_value(index: Index) -> Value:
+    return number(index) if isinstance(index, int) else index
+
+
+class LaneFrame(FactorFrame):
+    """A frame whose body works on ``width`` matrices, one a lane; ``inside`` masks those that exist."""
+
+    def __init__(self, spec: FactorSpec, name: str) -> None:
+        super().__init__(spec, name)
+        self.width = spec.vector_bits // (8 * spec.element.itemsize)
+        self.epsilon = 2.0 ** (-24 if spec.element.itemsize == 4 else -53)
+        self.inside = Lanes(self.e, Value("poison", "i1", self.width))
+
+    def open(self, first: Value) -> None:
+        """Begin a block of matrices with number ``first``."""
+        e = self.e
+        left = e.convert("trunc", e.intrinsic("smin", e.sub(self.batch, first), number(self.width)), "i32")
+        self.inside = Lanes(e, e.compare("slt", e.lanes("i32", self.width), e.splat(left, self.width)))
+
+    def constant(self, value: float) -> Lanes:
+        return Lanes(self.e, self.e.const(value, self.kind, self.width))
+
+    def whole(self, value: Index) -> Lanes:
+        """A 32-bit whole number in every lane."""
+        if isinstance(value, int):
+            return Lanes(self.e, self.e.const(value, "i32", self.width))
+        return Lanes(self.e, self.e.splat(self.e.convert("trunc", value, "i32"), self.width))
+
+    def true(self) -> Lanes:
+        return Lanes(self.e, self.e.const(True, "i1", self.width))
+
+    def each_lane(self, count: Value) -> Lanes:
+        """The distance of each lane's matrix of ``count`` elements from the first one's."""
+        return Lanes(self.e, self.e.binary("mul", self.e.lanes("i32", self.width), self.whole(count).value))
+
+    def gather(self, base: Value, steps: Lanes, at: Value, kind: str = "") -> Lanes:
+        """Element ``at`` of every lane's matrix; zero where there is no matrix."""
+        e, kind = self.e, kind or self.kind
+        pointers = e.offset(e.offset(base, at, kind), steps.value, kind)
+        return Lanes(e, e.gather(pointers, kind, self.inside.value))
+
+    def scatter(self, value: Lanes, base: Value, steps: Lanes, at: Index) -> None:
+        """Store element ``at`` of every lane's matrix."""
+        e = self.e
+        pointers = e.offset(e.offset(base, as_value(at), value.kind), steps.value, value.kind)
+        e.scatter(value.value, pointers, self.inside.value)
+
+    def tell(self, failed: Lanes, first: Value, info: Lanes | None = None) -> None:
+        """Report the first lane that failed; ``info`` says how, where it is not one thing."""
+        e = self.e
+        if not self.spec["operator"]:
+            return
+        found = (failed & self.inside).value
+        bad, fine = e.fresh_label("failed"), e.fresh_label("fine")
+        e.branch_if(any_lane(Lanes(e, found)), bad, fine)
+        e.label(bad)
+        word = e.convert("zext", Value(self._bits(found), f"i{self.width}"), "i64")
+        e.declare("declare i64 @llvm.cttz.i64(i64, i1)")
+        lane = Value(e.fresh(), "i64")
+        e.emit(f"{lane.text} = call i64 @llvm.cttz.i64({word}, i1 true)")
+        value = Value(e.fresh(), "i32")
+        e.emit(f"{value.text} = extractelement {(info or self.whole(1)).value}, {lane}")
+        self.report(value, e.add(first, lane))
+        e.branch(fine)
+        e.label(fine)
+
+    def _bits(self, mask: Value) -> str:
+        word = self.e.fresh()
+        self.e.emit(f"{word} = bitcast {mask} to i{self.width}")
+        return word
+
+    def fold(self, start: Index, stop: Index, initial: Sequence[Lanes], body: Callable[..., Sequence[Lanes]], stem: str) -> list[Lanes]:
+        """``for i in range(start, stop): values = body(i, *values)``."""
+        e = self.e
+
+        def step(index: Value, values: list[Value]) -> list[Value]:
+            return [v.value for v in body(index, *(Lanes(e, v) for v in values))]
+
+        return [Lanes(e, v) for v in e.loop(as_value(start), as_value(stop), 1, [v.value for v in initial], step, stem)]
+
+    def loop(self, start: Index, stop: Index, body: Callable[[Value], None], stem: str = "loop") -> None:
+        """``for i in range(start, stop): body(i)``."""
+        self.repeat(as_value(stop), body, stem, as_value(start))
+
+    def down(self, start: Index, stop: Index, body: Callable[[Value], None], stem: str = "down") -> None:
+        """``for i in reversed(range(start, stop)): body(i)``."""
+        e, last = self.e, self.e.sub(as_value(stop), number(1))
+        self.repeat(as_value(stop), lambda i: body(e.sub(e.add(last, as_value(start)), i)), stem, as_value(start))
+
+    def neighbours(self, start: Index, stop: Index, body: Callable[[list[Value]], None], stem: str) -> None:
+        """``body`` on lists of `TOGETHER` neighbouring indices, then on single ones."""
+        e, begin, end = self.e, as_value(start), as_value(stop)
+        whole = e.add(begin, e.binary("and", e.sub(end, begin), number(-TOGETHER)))
+        self.repeat(whole, lambda i: body([e.add(i, number(k)) for k in range(TOGETHER)]), stem + "s", begin, TOGETHER)
+        self.repeat(end, lambda i: body([i]), stem, whole)
+
+
+def together(frame: LaneFrame, start: Index, stop: Index, count: int, term: Callable[[Value, list[Lanes]], list[Lanes]]) -> list[Lanes]:
+    """``count`` sums side by side: ``term(i, sums)`` gives the sums with the terms of ``i`` added."""
+    zero = [frame.constant(0.0)] * count
+    return frame.fold(start, stop, zero, lambda i, *sums: term(i, list(sums)), "sum")
