@@ -11,20 +11,24 @@ from functools import cache
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, fma, select
 from flambeau.templates.factor_kernel import FactorKernel, FactorSpec, Sizes, number
-from flambeau.templates.lane_matrices import LaneFrame, Table, together
+from flambeau.templates.lane_matrices import LaneFrame, Table, inverse_root, together
 
 __all__ = ["lane_eigh"]
 
+# Squares below are lost to rounding beside a matrix whose largest element is about 1.
+_SMALLEST = {"float": 2.0**-120, "double": 2.0**-1000}
 _MOST_STEPS = 60  # for one eigenvalue
 _TINY = 2.0**-60  # beside a matrix whose largest element is about 1
 
 
 class _Eigh(LaneFrame):
-    def __init__(self, spec: FactorSpec) -> None:
-        super().__init__(spec, f"lane_eigh_{spec.element.name}_{'vectors' if 1 in spec.parts else 'values'}")
+    def __init__(self, spec: FactorSpec, vectors: int) -> None:
+        self.with_vectors = 1 in spec.parts
+        super().__init__(spec, f"lane_eigh_{spec.element.name}_{'vectors' if self.with_vectors else 'values'}", vectors)
         e = self.e
-        self.vectors = 1 in spec.parts
-        self.a, self.q = Table(self, 0, self.n), Table(self, 1, self.n)
+        # An odd pitch keeps the elements of a column in different sets of the cache; ``q`` holds a vector in each row.
+        pitch = e.binary("or", self.n, number(1))
+        self.a, self.q = Table(self, 0, pitch), Table(self, 1, pitch)
         self.d, self.off, self.tau = Table(self, 2), Table(self, 3), Table(self, 4)
         self.w = Table(self, 5)
         self.steps = self.each_lane(e.mul(self.n, self.n))
@@ -81,8 +85,8 @@ class _Eigh(LaneFrame):
             rank = rank.intrinsic("smin", self.whole(e.sub(n, number(1))))  # NaN compares with nothing
             if 0 in self.spec.parts:
                 self.scatter(own * power, values, line + rank, 0)
-            if self.vectors:
-                self.loop(0, n, lambda k: self.scatter(self.q.get(k, i), vectors, self.steps + rank, e.mul(k, n)), "component")
+            if self.with_vectors:
+                self.loop(0, n, lambda k: self.scatter(self.q.get(i, k), vectors, self.steps + rank, e.mul(k, n)), "component")
 
         self.loop(0, n, column, "column")
         self.tell(failed, first)
@@ -160,14 +164,14 @@ class _Eigh(LaneFrame):
             def columns(which: list[Value]) -> None:
                 def term(i: Value, sums: list[Lanes]) -> list[Lanes]:
                     v = self.a.get(i, k)
-                    return [fma(v, self.q.get(i, j), s) for j, s in zip(which, sums, strict=True)]
+                    return [fma(v, self.q.get(j, i), s) for j, s in zip(which, sums, strict=True)]
 
                 totals = [tau * s for s in together(self, start, n, len(which), term)]
 
                 def element(i: Value) -> None:
                     v = self.a.get(i, k)
                     for j, total in zip(which, totals, strict=True):
-                        self.q.set(self.q.get(i, j) - v * total, i, j)
+                        self.q.set(self.q.get(j, i) - v * total, j, i)
 
                 self.loop(start, n, element, "reflect")
 
@@ -238,10 +242,11 @@ class _Eigh(LaneFrame):
             here = active & (self.whole(i) < end)
             off, old = self.off.get(i), self.off.get(after)
             f, b = s * off, c * off
-            r = fma(f, f, g * g).square_root()
-            nothing = r.equals(0.0)
-            inverse = 1.0 / select(nothing, self.constant(1.0), r)
-            s2, c2 = f * inverse, select(nothing, self.constant(1.0), g * inverse)
+            square = fma(f, f, g * g)
+            nothing = square < _SMALLEST[self.kind]
+            inverse = inverse_root(select(nothing, self.constant(1.0), square))
+            r = select(nothing, self.constant(0.0), square * inverse)
+            s2, c2 = select(nothing, self.constant(0.0), f * inverse), select(nothing, self.constant(1.0), g * inverse)
             self.off.set(select(here & (self.whole(after) < end), r, old), after)
             next_ = self.d.get(after)
             g2 = next_ - shift
@@ -249,7 +254,7 @@ class _Eigh(LaneFrame):
             shift2 = s2 * r
             self.d.set(select(here, g2 + shift2, next_), after)
             g2 = fma(c2, r, -b)
-            if self.vectors:
+            if self.with_vectors:
                 self._turn(i, after, select(here, s2, 0.0), select(here, c2, 1.0))
             return [select(here, new, was) for new, was in ((g2, g), (s2, s), (c2, c), (shift2, shift))]
 
@@ -263,13 +268,13 @@ class _Eigh(LaneFrame):
         return self.fold(start, stop, initial, lambda i, *values: body(e.sub(e.add(last, start), i), *values), "rotation")  # type: ignore[operator]
 
     def _turn(self, i: Value, after: Value, s: Lanes, c: Lanes) -> None:
-        """Rotate two columns of ``q``."""
+        """Rotate two vectors of ``q``."""
 
         def rows(which: list[Value]) -> None:
             for k in which:
-                low, high = self.q.get(k, i), self.q.get(k, after)
-                self.q.set(fma(s, low, c * high), k, after)
-                self.q.set(fma(c, low, -(s * high)), k, i)
+                low, high = self.q.get(i, k), self.q.get(after, k)
+                self.q.set(fma(s, low, c * high), after, k)
+                self.q.set(fma(c, low, -(s * high)), i, k)
 
         self.neighbours(0, self.n, rows, "turn")
 
@@ -282,21 +287,21 @@ def power_of_two(x: Lanes) -> Lanes:
 
 
 @cache
-def lane_eigh(spec: FactorSpec) -> FactorKernel:
+def lane_eigh(spec: FactorSpec, vectors: int) -> FactorKernel:
     """The kernel for eigenvalues and, where part 1 is asked for, eigenvectors; sizes from 1 on."""
-    f = _Eigh(spec)
+    f = _Eigh(spec, vectors)
 
     def block(first: Value) -> None:
         f.open(first)
         power = f.read(first)
         f.tridiagonal()
-        if f.vectors:
+        if f.with_vectors:
             f.reflections()
         f.write(first, power, f.diagonal())
 
     text = f.each(block, f.width)
-    vector = spec.vector_bits // 8
-    squares = (lambda z: vector * z.n * z.n,) * 2
+    vector = f.width * spec.element.itemsize
+    squares = (lambda z: vector * z.n * (z.n | 1),) * 2
     lines = (lambda z: vector * z.n,) * 4
 
     def nanoseconds(z: Sizes) -> float:

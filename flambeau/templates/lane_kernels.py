@@ -11,6 +11,8 @@ _KERNELS = {"eigh": lane_eigh}
 # Up to these sizes (of float32, float64) they are faster than LAPACK, measured with batches that fill all lanes.
 _LARGEST = {"eigh": (64, 64)}
 
+_TWO_VECTORS = 20
+
 
 def lane_kernel(spec: FactorSpec, sizes: Sizes) -> FactorKernel | None:
     """The kernel for matrices of these sizes; None where LAPACK is to do it.
@@ -19,4 +21,4 @@ def lane_kernel(spec: FactorSpec, sizes: Sizes) -> FactorKernel | None:
     """
     if spec.kind not in _KERNELS or not 1 <= sizes.n <= _LARGEST[spec.kind][spec.element.itemsize == 8]:
         return None
-    return _KERNELS[spec.kind](spec)
+    return _KERNELS[spec.kind](spec, 2 if sizes.n <= _TWO_VECTORS else 1)

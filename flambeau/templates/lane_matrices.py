@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.emitter import Value
-from flambeau.codegen.cpu.lanes import Lanes, any_lane
+from flambeau.codegen.cpu.lanes import Lanes, any_lane, by_parts, fma
 from flambeau.templates.factor_kernel import FactorFrame, FactorSpec, number
 
-__all__ = ["LaneFrame", "Table", "together"]
+__all__ = ["LaneFrame", "Table", "inverse_root", "together"]
 
 # So many neighbours are worked on at once where they do not depend on each other: that hides the time of a multiplication.
 TOGETHER = 4
@@ -43,11 +43,16 @@ def as_value(index: Index) -> Value:
 
 
 class LaneFrame(FactorFrame):
-    """A frame whose body works on ``width`` matrices, one a lane; ``inside`` masks those that exist."""
+    """A frame whose body works on ``width`` matrices, one a lane; ``inside`` masks those that exist.
 
-    def __init__(self, spec: FactorSpec, name: str) -> None:
-        super().__init__(spec, name)
-        self.width = spec.vector_bits // (8 * spec.element.itemsize)
+    Values are several ``vectors`` long where operations that wait for each other take most of the time.
+    """
+
+    def __init__(self, spec: FactorSpec, name: str, vectors: int) -> None:
+        super().__init__(spec, f"{name}_{vectors}")
+        self.vectors = vectors
+        self.width = vectors * spec.vector_bits // (8 * spec.element.itemsize)
+        self.together = TOGETHER // vectors
         self.epsilon = 2.0 ** (-24 if spec.element.itemsize == 4 else -53)
         self.inside = Lanes(self.e, Value("poison", "i1", self.width))
 
@@ -128,11 +133,34 @@ class LaneFrame(FactorFrame):
         self.repeat(as_value(stop), lambda i: body(e.sub(e.add(last, as_value(start)), i)), stem, as_value(start))
 
     def neighbours(self, start: Index, stop: Index, body: Callable[[list[Value]], None], stem: str) -> None:
-        """``body`` on lists of `TOGETHER` neighbouring indices, then on single ones."""
+        """``body`` on lists of a few neighbouring indices, then on single ones."""
         e, begin, end = self.e, as_value(start), as_value(stop)
-        whole = e.add(begin, e.binary("and", e.sub(end, begin), number(-TOGETHER)))
-        self.repeat(whole, lambda i: body([e.add(i, number(k)) for k in range(TOGETHER)]), stem + "s", begin, TOGETHER)
+        whole = e.add(begin, e.binary("and", e.sub(end, begin), number(-self.together)))
+        self.repeat(whole, lambda i: body([e.add(i, number(k)) for k in range(self.together)]), stem + "s", begin, self.together)
         self.repeat(end, lambda i: body([i]), stem, whole)
+
+
+def inverse_root(x: Lanes) -> Lanes:
+    """1 / sqrt(x) of positive x to about the last bit: an estimate of 14 bits and Newton's steps where the machine has one."""
+    e = x.e
+    narrow = 16 if x.kind == "float" else 8
+    if "avx512f" not in e.features or x.width % narrow:
+        return 1.0 / x.square_root()
+    name = "llvm.x86.avx512.rsqrt14.ps.512" if x.kind == "float" else "llvm.x86.avx512.rsqrt14.pd.512"
+    mask = f"i{narrow}"
+
+    def estimate(part: Lanes) -> Lanes:
+        kind = part.value.type
+        e.declare(f"declare {kind} @{name}({kind}, {kind}, {mask})")
+        out = Value(e.fresh(), part.kind, narrow)
+        e.emit(f"{out.text} = call {kind} @{name}({part.value}, {kind} zeroinitializer, {mask} -1)")
+        return Lanes(e, out)
+
+    y = by_parts([x], narrow, estimate)
+    for _ in range(1 if x.kind == "float" else 2):
+        error = fma(-(x * y), y, 1.0)
+        y = fma(y * error, fma(error, 0.375, 0.5), y)
+    return y
 
 
 def together(frame: LaneFrame, start: Index, stop: Index, count: int, term: Callable[[Value, list[Lanes]], list[Lanes]]) -> list[Lanes]:
