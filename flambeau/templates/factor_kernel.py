@@ -45,6 +45,11 @@ class FactorSpec:
         return dict(self.attributes)[name]
 
     @property
+    def operator(self) -> str:
+        """Who is to raise where a matrix has no factorization; empty: nobody."""
+        return str(dict(self.attributes).get("operator", ""))
+
+    @property
     def letter(self) -> str:
         """How LAPACK calls the type."""
         return "s" if self.element.itemsize == 4 else "d"
@@ -148,14 +153,13 @@ class FactorFrame:
 
     def report(self, info: Value, at: Value) -> None:
         """Tell the launcher that matrix ``at`` has no factorization, where ``info`` (i32) is not zero and somebody asks."""
-        operator = dict(self.spec.attributes).get("operator")
-        if not operator:
+        if not self.spec.operator:
             return
         e = self.e
         bound = self.batch if self.spec["batched"] else number(0)
         bad, fine = e.fresh_label("bad"), e.fresh_label("fine")
         e.branch_if(e.compare("ne", info, e.const(0, "i32")), bad, fine)
         e.label(bad)
-        emit_report(e, self["error"], NO_FACTORIZATION, operator_number(str(operator)), at, e.convert("sext", info, "i64"), bound)
+        emit_report(e, self["error"], NO_FACTORIZATION, operator_number(self.spec.operator), at, e.convert("sext", info, "i64"), bound)
         e.branch(fine)
         e.label(fine)

@@ -93,7 +93,7 @@ class LaneFrame(FactorFrame):
     def tell(self, failed: Lanes, first: Value, info: Lanes | None = None) -> None:
         """Report the first lane that failed; ``info`` says how, where it is not one thing."""
         e = self.e
-        if not self.spec["operator"]:
+        if not self.spec.operator:
             return
         found = (failed & self.inside).value
         bad, fine = e.fresh_label("failed"), e.fresh_label("fine")
