@@ -11,7 +11,7 @@ from flambeau.core.dtypes import dtype
 
 __all__ = ["FUNCTIONS", "MOST_PIECES", "FactorFrame", "FactorKernel", "FactorSpec", "Sizes", "number"]
 
-FUNCTIONS, MOST_PIECES = 2, 6
+FUNCTIONS, MOST_PIECES = 2, 7
 SIZES = ("batch", "m", "n", "k", "work")
 
 

@@ -31,7 +31,6 @@ class _Eigh(LaneFrame):
         self.a, self.q = Table(self, 0, pitch), Table(self, 1, pitch)
         self.d, self.off, self.tau = Table(self, 2), Table(self, 3), Table(self, 4)
         self.w = Table(self, 5)
-        self.steps = self.each_lane(e.mul(self.n, self.n))
         self.count = Value(e.fresh("count"), "ptr")
         e.emit(f"{self.count.text} = alloca i64")
 
@@ -39,15 +38,15 @@ class _Eigh(LaneFrame):
     def read(self, first: Value) -> Lanes:
         """Fill ``a`` from one triangle, scaled by a power of two to elements of about 1 at most; the inverse of the scale."""
         e, n = self.e, self.n
-        base = self.source(0, first, e.mul(n, n))
+        self.read_matrix(self.a, self.source(0, first, e.mul(n, n)), n, n)
         lower = bool(self.spec["lower"])
+
+        def places(i: Value, j: Value) -> tuple[Value, Value]:
+            return (i, j) if lower else (j, i)
 
         def row(i: Value, top: Lanes) -> list[Lanes]:
             def element(j: Value, top: Lanes) -> list[Lanes]:
-                at = e.add(e.mul(i, n), j) if lower else e.add(e.mul(j, n), i)
-                value = self.gather(base, self.steps, at)
-                self.a.set(value, i, j)
-                return [top.intrinsic("maxnum", value.absolute())]
+                return [top.intrinsic("maxnum", self.a.get(*places(i, j)).absolute())]
 
             return self.fold(0, e.add(i, number(1)), [top], element, "element")
 
@@ -57,7 +56,7 @@ class _Eigh(LaneFrame):
 
         def rescale(i: Value) -> None:
             def element(j: Value) -> None:
-                value = self.a.get(i, j) * scale
+                value = self.a.get(*places(i, j)) * scale
                 self.a.set(value, i, j)
                 self.a.set(value, j, i)
 
@@ -69,9 +68,8 @@ class _Eigh(LaneFrame):
     def write(self, first: Value, power: Lanes, failed: Lanes) -> None:
         """Store eigenvalues and columns of eigenvectors in ascending order of the former."""
         e, n = self.e, self.n
-        line = self.each_lane(n)
-        values = self.result(0, first, n, 2)
-        vectors = self.result(1, first, e.mul(n, n), 1)
+        sorted_values = Table(self, 6)
+        lanes = Lanes(e, e.lanes("i32", self.width))
 
         def column(i: Value) -> None:
             own = self.d.get(i)
@@ -82,13 +80,18 @@ class _Eigh(LaneFrame):
                 return [rank + Lanes(e, e.convert("zext", before, "i32"))]
 
             (rank,) = self.fold(0, n, [self.whole(0)], earlier, "rank")
-            rank = rank.intrinsic("smin", self.whole(e.sub(n, number(1))))  # NaN compares with nothing
-            if 0 in self.spec.parts:
-                self.scatter(own * power, values, line + rank, 0)
+            # NaN compares with nothing.
+            rank = rank.intrinsic("smin", self.whole(e.sub(n, number(1)))) * self.width + lanes
+            self.scatter(own * power, sorted_values.pointer, rank, 0)
             if self.with_vectors:
-                self.loop(0, n, lambda k: self.scatter(self.q.get(i, k), vectors, self.steps + rank, e.mul(k, n)), "component")
+                step = e.mul(self.a.columns, number(self.width))
+                self.loop(0, n, lambda k: self.scatter(self.q.get(i, k), self.a.pointer, rank, e.mul(k, step)), "component")
 
         self.loop(0, n, column, "column")
+        if 0 in self.spec.parts:
+            self.write_matrix(lambda _, j: sorted_values.get(j), self.result(0, first, n, 2), number(1), n)
+        if self.with_vectors:
+            self.write_matrix(self.a.get, self.result(1, first, e.mul(n, n), 1), n, n)
         self.tell(failed, first)
 
     # -- to a tridiagonal matrix ----------------------------------------------------------------------------
@@ -301,8 +304,9 @@ def lane_eigh(spec: FactorSpec, vectors: int) -> FactorKernel:
 
     text = f.each(block, f.width)
     vector = f.width * spec.element.itemsize
-    squares = (lambda z: vector * z.n * (z.n | 1),) * 2
-    lines = (lambda z: vector * z.n,) * 4
+    # Rows are written by whole vectors of neighbours, for which a few elements more are read.
+    squares = (lambda z: vector * (z.n * (z.n | 1) + 2 * f.narrow),) * 2
+    lines = (lambda z: vector * (z.n + 2 * f.narrow),) * 5
 
     def nanoseconds(z: Sizes) -> float:
         return (200 + 60 * z.n**2 + 3 * z.n**3) / f.width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from flambeau.codegen.cpu.emitter import Value
@@ -24,32 +25,13 @@ class _Factor(LaneFrame):
         self.a = Table(self, 0, e.binary("or", self.columns, number(1)))
 
     def read(self, table: Table, source: int, first: Value, rows: Value, columns: Value, shift: Index = 0) -> None:
-        """Row i and column j of every lane's operand go to row i and column ``shift`` + j."""
-        e = self.e
-        size = e.mul(rows, columns)
-        base, steps = self.source(source, first, size), self.each_lane(size)
+        """As `read_matrix`, of an operand."""
+        self.read_matrix(table, self.source(source, first, self.e.mul(rows, columns)), rows, columns, shift)
 
-        def row(i: Value) -> None:
-            def element(j: Value) -> None:
-                value = self.gather(base, steps, e.add(e.mul(i, columns), j))
-                table.set(value, i, e.add(j, as_value(shift)))
-
-            self.loop(0, columns, element, "element")
-
-        self.loop(0, rows, row, "row")
-
-    def write(self, part: int, first: Value, rows: Value, columns: Value, get: object) -> None:
-        """Element (i, j) of a part is ``get(i, j)``."""
-        if part not in self.spec.parts:
-            return
-        e = self.e
-        size = e.mul(rows, columns)
-        base, steps = self.result(part, first, size, 0), self.each_lane(size)
-
-        def row(i: Value) -> None:
-            self.loop(0, columns, lambda j: self.scatter(get(i, j), base, steps, e.add(e.mul(i, columns), j)), "given")  # type: ignore[operator]
-
-        self.loop(0, rows, row, "out")
+    def write(self, part: int, first: Value, rows: Value, columns: Value, get: Callable[[Index, Index], Lanes]) -> None:
+        """As `write_matrix`, of a part that is asked for."""
+        if part in self.spec.parts:
+            self.write_matrix(get, self.result(part, first, self.e.mul(rows, columns), 0), rows, columns)
 
     def write_info(self, part: int, info: Lanes, first: Value) -> None:
         """Give out what went wrong in each lane (i32, 0: nothing), and report it."""
@@ -68,7 +50,8 @@ class _Factor(LaneFrame):
             "a": lambda z: z.n * (z.n | 1), "nk": lambda z: z.n * ((z.n + z.k) | 1), "nn": lambda z: z.n * (2 * z.n | 1),
             "line": lambda z: max(z.m, z.n, z.k), "mm": lambda z: max(z.m, z.n) * (max(z.m, z.n) | 1),
         }  # fmt: skip
-        made = tuple((lambda z, size=sizes[piece]: bytes_each * size(z)) for piece in pieces)
+        # Rows are written by whole vectors of neighbours, for which a few elements more are read.
+        made = tuple((lambda z, size=sizes[piece]: bytes_each * (size(z) + 2 * self.narrow)) for piece in pieces)
 
         def nanoseconds(z: Sizes) -> float:
             return (30 + 10 * z.m * (z.n + z.k) + operations(z)) / self.width  # type: ignore[operator]
@@ -82,6 +65,9 @@ def lane_cholesky(spec: FactorSpec, vectors: int) -> FactorKernel:
     """Column after column of L; ``upper`` reads and writes the transposes."""
     f = _Factor(spec, vectors)
     e, upper = f.e, bool(spec["upper"])
+
+    def mirror(i: Value) -> None:
+        f.loop(0, i, lambda j: f.a.set(f.a.get(j, i), i, j), "mirrored")
 
     def column(j: Value, info: Lanes) -> list[Lanes]:
         (square,) = together(f, 0, j, 1, lambda k, s: [_plus_square(f.a.get(j, k), s[0])])
@@ -104,13 +90,14 @@ def lane_cholesky(spec: FactorSpec, vectors: int) -> FactorKernel:
 
     def element(i: Value, j: Value) -> Lanes:
         row, at = (j, i) if upper else (i, j)
-        value = f.a.get(e.intrinsic("smax", row, at), e.intrinsic("smin", row, at))
         inside = Lanes(e, e.splat(e.compare("sge", row, at), f.width))
-        return select(inside, value, f.constant(0.0))
+        return select(inside, f.a.get(e.intrinsic("smin", row, e.sub(f.n, number(1))), at), f.constant(0.0))
 
     def block(first: Value) -> None:
         f.open(first)
-        _read_triangle(f, first, upper)
+        f.read(f.a, 0, first, f.n, f.n)
+        if upper:
+            f.loop(0, f.n, mirror, "mirror")
         (info,) = f.fold(0, f.n, [f.whole(0)], column, "column")
         f.write(0, first, f.n, f.n, element)
         f.write_info(1, info, first)
@@ -120,22 +107,6 @@ def lane_cholesky(spec: FactorSpec, vectors: int) -> FactorKernel:
 
 def _plus_square(x: Lanes, total: Lanes) -> Lanes:
     return fma(x, x, total)
-
-
-def _read_triangle(f: _Factor, first: Value, upper: bool) -> None:
-    """The lower triangle, or the upper one turned over."""
-    e = f.e
-    size = e.mul(f.n, f.n)
-    base, steps = f.source(0, first, size), f.each_lane(size)
-
-    def row(i: Value) -> None:
-        def one(j: Value) -> None:
-            at = e.add(e.mul(j, f.n), i) if upper else e.add(e.mul(i, f.n), j)
-            f.a.set(f.gather(base, steps, at), i, j)
-
-        f.loop(0, e.add(i, number(1)), one, "element")
-
-    f.loop(0, f.n, row, "row")
 
 
 # -- triangular systems -------------------------------------------------------------------------------------

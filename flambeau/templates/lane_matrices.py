@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, by_parts, fma
+from flambeau.templates.matmul_pack import transposed
 from flambeau.templates.factor_kernel import FactorFrame, FactorSpec, number
 
 __all__ = ["LaneFrame", "Table", "inverse_root", "together"]
@@ -13,6 +14,8 @@ __all__ = ["LaneFrame", "Table", "inverse_root", "together"]
 # So many neighbours are worked on at once where they do not depend on each other: that hides the time of a multiplication.
 TOGETHER = 4
 Index = Value | int
+# Longer rows are moved by whole vectors, which are turned around in registers: addresses for each lane are slow.
+_SHORT_ROW = 5
 
 
 class Table:
@@ -34,8 +37,13 @@ class Table:
         frame = self.frame
         return Lanes(frame.e, frame.e.load(self._at(row, column), frame.kind, frame.width, align=frame.spec.element.itemsize))
 
-    def set(self, value: Lanes, row: Index, column: Index | None = None) -> None:
-        self.frame.e.store(value.value, self._at(row, column), align=self.frame.spec.element.itemsize)
+    def set(self, value: Lanes, row: Index, column: Index | None = None, exists: Value | None = None) -> None:
+        """Store; nothing where ``exists`` is false."""
+        e, align = self.frame.e, self.frame.spec.element.itemsize
+        if exists is None:
+            e.store(value.value, self._at(row, column), align=align)
+        else:
+            e.masked_store(value.value, self._at(row, column), e.splat(exists, self.frame.width), align=align)
 
 
 def as_value(index: Index) -> Value:
@@ -52,6 +60,7 @@ class LaneFrame(FactorFrame):
         super().__init__(spec, f"{name}_{vectors}")
         self.vectors = vectors
         self.width = vectors * spec.vector_bits // (8 * spec.element.itemsize)
+        self.narrow = self.width // vectors
         self.together = TOGETHER // vectors
         self.epsilon = 2.0 ** (-24 if spec.element.itemsize == 4 else -53)
         self.inside = Lanes(self.e, Value("poison", "i1", self.width))
@@ -89,6 +98,82 @@ class LaneFrame(FactorFrame):
         e = self.e
         pointers = e.offset(e.offset(base, as_value(at), value.kind), steps.value, value.kind)
         e.scatter(value.value, pointers, self.inside.value)
+
+    def read_matrix(self, table: Table, base: Value, rows: Value, columns: Value, shift: Index = 0) -> None:
+        """Row i and column j of every lane's matrix at ``base`` go to row i and column ``shift`` + j."""
+        e = self.e
+        size = e.mul(rows, columns)
+        steps = self.each_lane(size)
+
+        def one(i: Value, j: Value) -> None:
+            table.set(self.gather(base, steps, e.add(e.mul(i, columns), j)), i, e.add(j, as_value(shift)))
+
+        def several(i: Value, j: Value) -> None:
+            start = e.add(e.mul(i, columns), j)
+            left = self._first(e.sub(columns, j))
+            groups = [transposed(e, [e.masked_load(p, self.kind, m) for p, m in self._lines(base, start, size, left, g)])
+                      for g in range(self.vectors)]  # fmt: skip
+            for k, parts in enumerate(zip(*groups, strict=True)):
+                at, exists = e.add(j, number(k)), e.compare("slt", e.add(j, number(k)), columns)
+                table.set(Lanes(e, self._joined(parts)), i, e.add(at, as_value(shift)), exists)
+
+        self._by_rows(rows, columns, one, several)
+
+    def write_matrix(self, get: Callable[[Index, Index], Lanes], base: Value, rows: Value, columns: Value) -> None:
+        """Element (i, j) of every lane's matrix at ``base`` becomes ``get(i, j)``, which may be asked for more columns."""
+        e = self.e
+        size = e.mul(rows, columns)
+        steps = self.each_lane(size)
+
+        def one(i: Value, j: Value) -> None:
+            self.scatter(get(i, j), base, steps, e.add(e.mul(i, columns), j))
+
+        def several(i: Value, j: Value) -> None:
+            start = e.add(e.mul(i, columns), j)
+            left = self._first(e.sub(columns, j))
+            values = [get(i, e.add(j, number(k))).value for k in range(self.narrow)]
+            for g in range(self.vectors):
+                parts = [self._part(v, g) for v in values]
+                for value, (pointer, mask) in zip(transposed(e, parts), self._lines(base, start, size, left, g), strict=True):
+                    e.masked_store(value, pointer, mask)
+
+        self._by_rows(rows, columns, one, several)
+
+    def _by_rows(self, rows: Value, columns: Value, one: Callable[..., None], several: Callable[..., None]) -> None:
+        """Go through matrices by single elements, or by as many neighbours as a vector holds where there are enough."""
+        e = self.e
+        long, short, end = (e.fresh_label(stem) for stem in ("long", "short", "end"))
+        e.branch_if(e.compare("sgt", columns, number(_SHORT_ROW)), long, short)
+        e.label(long)
+        self.loop(0, rows, lambda i: self.repeat(columns, lambda j: several(i, j), "piece", step=self.narrow), "long")
+        e.branch(end)
+        e.label(short)
+        self.loop(0, rows, lambda i: self.loop(0, columns, lambda j: one(i, j), "single"), "short")
+        e.branch(end)
+        e.label(end)
+
+    def _first(self, count: Value) -> Value:
+        """The mask of the first ``count`` of the lanes of one vector."""
+        e = self.e
+        return e.compare("slt", e.lanes("i64", self.narrow), e.splat(count, self.narrow))
+
+    def _lines(self, base: Value, start: Value, size: Value, left: Value, group: int) -> list[tuple[Value, Value]]:
+        """For each matrix of a group of lanes where element ``start`` is, and the mask of what there is to move."""
+        e, lines = self.e, []
+        for lane in range(group * self.narrow, (group + 1) * self.narrow):
+            there = e.splat(e.extract(self.inside.value, lane), self.narrow)
+            at = e.add(start, e.mul(size, number(lane)))
+            lines.append((e.offset(base, at, self.kind), e.binary("and", left, there)))
+        return lines
+
+    def _part(self, value: Value, group: int) -> Value:
+        if self.vectors == 1:
+            return value
+        lanes = range(group * self.narrow, (group + 1) * self.narrow)
+        return self.e.shuffle(value, Value("poison", value.kind, value.width), lanes)
+
+    def _joined(self, parts: Sequence[Value]) -> Value:
+        return parts[0] if len(parts) == 1 else self.e.shuffle(parts[0], parts[1], range(2 * self.narrow))
 
     def tell(self, failed: Lanes, first: Value, info: Lanes | None = None) -> None:
         """Report the first lane that failed; ``info`` says how, where it is not one thing."""
