@@ -231,7 +231,7 @@ def _emit_factor(call: Call) -> Emitted:
     usual = permutation_kernel(spec) if call.kind == "permutation" else lapack_kernel(spec)
 
     def chosen(z: FactorSizes) -> FactorKernel:
-        return lane_kernel(spec, z) or usual
+        return lane_kernel(spec, z, usual)
 
     def measure(sizes: Sizes) -> FactorSizes:
         if rows is not None:

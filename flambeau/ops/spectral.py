@@ -267,8 +267,7 @@ def _pivots_sign(x: Node) -> tuple[Node, Node]:
 def det(x: Value, operator: str = "linalg.det") -> Node:
     """The determinants of square matrices."""
     require_square(operator, x)
-    diagonal, sign = _pivots_sign(x)
-    return p.mul(sign, reduced(diagonal, "prod", (diagonal.rank - 1,)))
+    return p.lu(x, wide=False, part=3)
 
 
 def _det_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -205,7 +205,8 @@ def _eliminated(x: Any) -> tuple[Any, Any, int]:
 
 def _lu_reference(x: Any, wide: bool) -> tuple[Any, ...]:
     packed, pivots, info = _eliminated(x)
-    return packed, pivots, np.int32(info)
+    odd = (pivots != np.arange(1, len(pivots) + 1)).sum() % 2
+    return packed, pivots, np.int32(info), (-1 if odd else 1) * np.prod(np.diag(packed))
 
 
 def _pivots(x: Aval, wide: bool, **_: Any) -> tuple[Shape, dtypes.dtype]:
@@ -213,9 +214,9 @@ def _pivots(x: Aval, wide: bool, **_: Any) -> tuple[Shape, dtypes.dtype]:
 
 
 lu = prim(
-    "lu", "factor", _parts("lu", _same, _pivots, _info), _each(_lu_reference),
+    "lu", "factor", _parts("lu", _same, _pivots, _info, lambda x, **_: (x.shape[:-2], None)), _each(_lu_reference),
     "parts: L below and U above the diagonal with A = P L U; the row that each row was swapped with in turn, from 1 on; the first zero "
-    "of U's diagonal, from 1 on, or 0. ``wide``: there are more columns than rows",
+    "of U's diagonal, from 1 on, or 0; the determinant. ``wide``: there are more columns than rows",
 )  # fmt: skip
 
 

@@ -163,9 +163,11 @@ def lane_elimination(spec: FactorSpec, vectors: int) -> FactorKernel:
             f.read(f.a, 1, first, f.n, f.k, f.n)
         elif spec.kind == "inverse":
             _identity(f)
-        (info,) = f.fold(0, f.n, [f.whole(0)], lambda k, info: [_eliminate(f, k, info, first)], "pivot")
+        start = [f.whole(0), f.constant(1.0)]
+        info, determinant = f.fold(0, f.n, start, lambda k, info, product: _eliminate(f, k, info, product, first), "pivot")
         if spec.kind == "lu":
             f.write(0, first, f.n, f.n, f.a.get)
+            f.write(3, first, number(1), number(1), lambda i, j: determinant)
             f.write_info(2, info, first)
             return
         _substitute(f, True, False)
@@ -187,8 +189,8 @@ def _identity(f: _Factor) -> None:
     f.loop(0, f.n, row, "identity")
 
 
-def _eliminate(f: _Factor, k: Value, info: Lanes, first: Value) -> Lanes:
-    """Swap the row with the largest element of column k up, and subtract it from those below."""
+def _eliminate(f: _Factor, k: Value, info: Lanes, product: Lanes, first: Value) -> list[Lanes]:
+    """Swap the row with the largest element of column k up, and subtract it from those below; the product of pivots and signs grows."""
     e, after = f.e, f.e.add(k, number(1))
     start = f.a.get(k, k)
 
@@ -220,7 +222,8 @@ def _eliminate(f: _Factor, k: Value, info: Lanes, first: Value) -> Lanes:
         f.loop(after, f.columns, element, "subtract")
 
     f.neighbours(after, f.n, rows, "rows")
-    return info
+    product = product * pivot
+    return [info, select(chosen.equals(f.whole(k)), product, -product)]
 
 
 def _swap(f: _Factor, k: Value, after: Value, chosen: Lanes) -> None:

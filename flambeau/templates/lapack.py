@@ -140,10 +140,24 @@ def _triangular_solve(f: _Lapack, at: Value) -> None:
 def _lu(f: _Lapack, at: Value) -> None:
     size = f.e.mul(f.m, f.n)
     f.turn(f.piece(0), f.source(0, at, size), f.m, f.n)
-    info = f.call(0, "m", "n", f.piece(0), "ldm", f.result(1, at, f.least(), 1, "i32"))
+    pivots = f.result(1, at, f.least(), 1, "i32")
+    info = f.call(0, "m", "n", f.piece(0), "ldm", pivots)
     if 0 in f.spec.parts:
         f.turn(f.result(0, at, size, 0), f.piece(0), f.n, f.m)
+    if 3 in f.spec.parts:
+        f.e.store(_determinant(f, pivots), f.result(3, at, number(1), 0))
     f.finish(info, at, 2)
+
+
+def _determinant(f: _Lapack, pivots: Value) -> Value:
+    e = f.e
+
+    def factor(k: Value, values: list[Value]) -> list[Value]:
+        found = e.mul(values[0], e.load(e.offset(f.piece(0), e.mul(k, e.add(f.m, number(1))), f.kind), f.kind))
+        row = e.convert("sext", e.load(e.offset(pivots, k, "i32"), "i32"), "i64")
+        return [e.select(e.compare("eq", row, e.add(k, number(1))), found, e.neg(found))]
+
+    return e.loop(number(0), f.least(), 1, [e.const(1.0, f.kind)], factor, "factor")[0]
 
 
 def _solve(f: _Lapack, at: Value) -> None:
@@ -232,16 +246,20 @@ def _ldl_solve(f: _Lapack, at: Value) -> None:
     f.turn(f.result(0, at, count, 0), f.piece(1), f.k, f.n)
 
 
-# -- what each calls and needs: functions, bytes of pieces by sizes and bytes of an element, elements of work, operations -----------
+# -- what each calls and needs ----------------------------------------------------------------------------------
 _Count = Callable[[Sizes], int]
 
 
 class _Body:
+    """``write`` emits the calls of ``symbols``. A matrix takes ``square`` nanoseconds for each element and some for ``operations``;
+    ``pieces`` are bytes of a thread's memory by sizes and the bytes of an element, ``work`` the elements of LAPACK's own."""
+
     def __init__(
-        self, write: Callable[[_Lapack, Value], None], symbols: tuple[str, ...], operations: Callable[[Sizes], float],
+        self, write: Callable[[_Lapack, Value], None], symbols: tuple[str, ...], square: float, operations: Callable[[Sizes], float],
         work: _Count = lambda z: 0, *pieces: Callable[[Sizes, int], int],
     ) -> None:  # fmt: skip
-        self.write, self.symbols, self.operations, self.work, self.pieces = write, symbols, operations, work, pieces
+        self.write, self.symbols, self.square, self.operations = write, symbols, square, operations
+        self.work, self.pieces = work, pieces
 
 
 def _eigh_work(z: Sizes) -> int:
@@ -253,42 +271,42 @@ def _svd_work(z: Sizes) -> int:
 
 
 _BODIES = {
-    "cholesky": _Body(_cholesky, ("potrf",), lambda z: z.n**3 / 3, lambda z: 0, lambda z, size: size * z.n * z.n),
-    "triangular_solve": _Body(_triangular_solve, ("trsm",), lambda z: z.n * z.n * z.k),
+    "cholesky": _Body(_cholesky, ("potrf",), 2, lambda z: z.n**3 / 3, lambda z: 0, lambda z, size: size * z.n * z.n),
+    "triangular_solve": _Body(_triangular_solve, ("trsm",), 0.3, lambda z: z.n * z.n * z.k),
     "lu": _Body(
-        _lu, ("getrf",), lambda z: z.m * z.n * z.least, lambda z: 0, lambda z, size: size * z.m * z.n, lambda z, size: 4 * z.least
+        _lu, ("getrf",), 5, lambda z: z.m * z.n * z.least, lambda z: 0, lambda z, size: size * z.m * z.n, lambda z, size: 4 * z.least
     ),
     "solve": _Body(
-        _solve, ("gesv",), lambda z: z.n**3 * 2 / 3 + 2 * z.n * z.n * z.k, lambda z: 0,
+        _solve, ("gesv",), 5, lambda z: z.n**3 * 2 / 3 + 2 * z.n * z.n * z.k, lambda z: 0,
         lambda z, size: size * z.n * z.n, lambda z, size: size * z.n * z.k, lambda z, size: 4 * z.n,
     ),
     "inverse": _Body(
-        _inverse, ("getrf", "getri"), lambda z: 2 * z.n**3, lambda z: _BLOCK * z.n,
+        _inverse, ("getrf", "getri"), 8, lambda z: 2 * z.n**3, lambda z: _BLOCK * z.n,
         lambda z, size: 4 * z.n, lambda z, size: size * _BLOCK * z.n, lambda z, size: size * z.n * z.n,
     ),
     "eigh": _Body(
-        _eigh, ("syevd",), lambda z: 9 * z.n**3, _eigh_work, lambda z, size: size * z.n * z.n, lambda z, size: size * _eigh_work(z),
+        _eigh, ("syevd",), 80, lambda z: 9 * z.n**3, _eigh_work, lambda z, size: size * z.n * z.n, lambda z, size: size * _eigh_work(z),
         lambda z, size: 4 * (3 + 5 * z.n), lambda z, size: size * z.n,
     ),
     "svd": _Body(
-        _svd, ("gesdd",), lambda z: 20 * z.m * z.n * z.least, _svd_work, lambda z, size: size * z.m * z.n,
+        _svd, ("gesdd",), 150, lambda z: 20 * z.m * z.n * z.least, _svd_work, lambda z, size: size * z.m * z.n,
         lambda z, size: size * z.m * z.m, lambda z, size: size * z.n * z.n, lambda z, size: size * z.least,
         lambda z, size: size * _svd_work(z), lambda z, size: 32 * z.least,
     ),
     "qr": _Body(
-        _qr, ("geqrf", "orgqr"), lambda z: 4 * z.m * z.n * z.least, lambda z: _BLOCK * max(z.m, z.n),
+        _qr, ("geqrf", "orgqr"), 20, lambda z: 4 * z.m * z.n * z.least, lambda z: _BLOCK * max(z.m, z.n),
         lambda z, size: size * z.m * max(z.m, z.n), lambda z, size: size * z.least, lambda z, size: size * _BLOCK * max(z.m, z.n),
     ),
     "geqrf": _Body(
-        _geqrf, ("geqrf",), lambda z: 2 * z.m * z.n * z.least, lambda z: _BLOCK * z.n,
+        _geqrf, ("geqrf",), 10, lambda z: 2 * z.m * z.n * z.least, lambda z: _BLOCK * z.n,
         lambda z, size: size * z.m * z.n, lambda z, size: size * z.least, lambda z, size: size * _BLOCK * z.n,
     ),
     "ldl": _Body(
-        _ldl, ("sytrf",), lambda z: z.n**3, lambda z: _BLOCK * z.n, lambda z, size: size * z.n * z.n, lambda z, size: 4 * z.n,
+        _ldl, ("sytrf",), 8, lambda z: z.n**3, lambda z: _BLOCK * z.n, lambda z, size: size * z.n * z.n, lambda z, size: 4 * z.n,
         lambda z, size: size * _BLOCK * z.n, lambda z, size: size * z.n * z.n,
     ),
     "ldl_solve": _Body(
-        _ldl_solve, ("sytrs",), lambda z: 2 * z.n * z.n * z.k, lambda z: 0,
+        _ldl_solve, ("sytrs",), 2, lambda z: 2 * z.n * z.n * z.k, lambda z: 0,
         lambda z, size: size * z.n * z.n, lambda z, size: size * z.n * z.k,
     ),
 }  # fmt: skip
@@ -310,6 +328,6 @@ def lapack_kernel(spec: FactorSpec) -> FactorKernel:
     pieces = tuple((lambda z, piece=piece: max(1, piece(z, size))) for piece in body.pieces)
 
     def nanoseconds(z: Sizes) -> float:
-        return 300 + body.operations(z) * size / 40
+        return 100 + body.square * z.m * z.n + body.operations(z) * size / 60
 
     return FactorKernel(spec, name, text, symbols, pieces, lambda z: max(1, body.work(z)), nanoseconds)
