@@ -11,12 +11,10 @@ from functools import cache
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, fma, select
 from flambeau.templates.factor_kernel import FactorKernel, FactorSpec, Sizes, number
-from flambeau.templates.lane_matrices import LaneFrame, Table, inverse_root, together
+from flambeau.templates.lane_matrices import SMALLEST_SQUARE, LaneFrame, Table, inverse_root, power_of_two, together
 
 __all__ = ["lane_eigh"]
 
-# Squares below are lost to rounding beside a matrix whose largest element is about 1.
-_SMALLEST = {"float": 2.0**-120, "double": 2.0**-1000}
 _MOST_STEPS = 60  # for one eigenvalue
 _TINY = 2.0**-60  # beside a matrix whose largest element is about 1
 
@@ -246,7 +244,7 @@ class _Eigh(LaneFrame):
             off, old = self.off.get(i), self.off.get(after)
             f, b = s * off, c * off
             square = fma(f, f, g * g)
-            nothing = square < _SMALLEST[self.kind]
+            nothing = square < SMALLEST_SQUARE[self.kind]
             inverse = inverse_root(select(nothing, self.constant(1.0), square))
             r = select(nothing, self.constant(0.0), square * inverse)
             s2, c2 = select(nothing, self.constant(0.0), f * inverse), select(nothing, self.constant(1.0), g * inverse)
@@ -280,13 +278,6 @@ class _Eigh(LaneFrame):
                 self.q.set(fma(c, low, -(s * high)), i, k)
 
         self.neighbours(0, self.n, rows, "turn")
-
-
-def power_of_two(x: Lanes) -> Lanes:
-    """The largest power of two up to x; 1 for 0 and for what has no full precision."""
-    form = x.format
-    exponent = (x.bits() & ((2 * form.bias + 1) << form.mantissa)).as_float(form)
-    return select(exponent.equals(0.0), x.like(1.0), exponent)
 
 
 @cache

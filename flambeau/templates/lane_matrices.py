@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.emitter import Value
-from flambeau.codegen.cpu.lanes import Lanes, any_lane, by_parts, fma
+from flambeau.codegen.cpu.lanes import Lanes, any_lane, by_parts, fma, select
 from flambeau.templates.matmul_pack import transposed
 from flambeau.templates.factor_kernel import FactorFrame, FactorSpec, number
 
-__all__ = ["LaneFrame", "Table", "inverse_root", "together"]
+__all__ = ["SMALLEST_SQUARE", "Index", "LaneFrame", "Table", "as_value", "inverse_root", "power_of_two", "together"]
 
 # So many neighbours are worked on at once where they do not depend on each other: that hides the time of a multiplication.
 TOGETHER = 4
 Index = Value | int
+# Squares below are lost to rounding beside a matrix whose largest element is about 1.
+SMALLEST_SQUARE = {"float": 2.0**-120, "double": 2.0**-1000}
 # Longer rows are moved by whole vectors, which are turned around in registers: addresses for each lane are slow.
 _SHORT_ROW = 5
 
@@ -223,6 +225,13 @@ class LaneFrame(FactorFrame):
         whole = e.add(begin, e.binary("and", e.sub(end, begin), number(-self.together)))
         self.repeat(whole, lambda i: body([e.add(i, number(k)) for k in range(self.together)]), stem + "s", begin, self.together)
         self.repeat(end, lambda i: body([i]), stem, whole)
+
+
+def power_of_two(x: Lanes) -> Lanes:
+    """The largest power of two up to x; 1 for 0 and for what has no full precision."""
+    form = x.format
+    exponent = (x.bits() & ((2 * form.bias + 1) << form.mantissa)).as_float(form)
+    return select(exponent.equals(0.0), x.like(1.0), exponent)
 
 
 def inverse_root(x: Lanes) -> Lanes:
