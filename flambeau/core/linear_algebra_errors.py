@@ -28,9 +28,13 @@ _MESSAGES = {
     **{f"linalg.{name}": _NO_CONVERGENCE.format("singular values") for name in ("svd", "svdvals")},
 }  # fmt: skip
 OPERATORS = tuple(_MESSAGES)
+NOT_FINITE = -4  # what LAPACK says of an operand with NaN
 
 
 def linear_algebra_error(operator: str, info: int, element: int | None) -> LinAlgError:
     """The error for LAPACK's ``info`` about one matrix, number ``element`` of a batch (None: there is no batch)."""
+    text = _MESSAGES[operator].format(info)
+    if info == NOT_FINITE:
+        text = "The algorithm failed to converge because the input matrix contained non-finite values."
     batch = "" if element is None else f"(Batch element {element}): "
-    return LinAlgError(f"{operator}: {batch}{_MESSAGES[operator].format(info)}")
+    return LinAlgError(f"{operator}: {batch}{text}")

@@ -102,8 +102,10 @@ class _Eigh(LaneFrame):
             self.d.set(self.a.get(k, k), k)
             alpha = self.a.get(start, k)
             square = self.fold(e.add(k, number(2)), n, [self.constant(0.0)], lambda i, s: [self._squared(i, k, s)], "length")[0]
-            flat = square.equals(0.0)
-            beta = select(flat, alpha, -fma(alpha, alpha, square).square_root().with_sign_of(alpha))
+            length = fma(alpha, alpha, square)
+            # What is this short beside the largest element is left out: its square would be too inexact for a reflection.
+            flat = square.equals(0.0) | (length < SMALLEST_SQUARE[self.kind])
+            beta = select(flat, alpha, -length.square_root().with_sign_of(alpha))
             tau = select(flat, self.constant(0.0), (beta - alpha) / beta)
             factor = select(flat, self.constant(0.0), 1.0 / (alpha - beta))
             self.off.set(beta, k)

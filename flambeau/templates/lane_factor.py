@@ -8,7 +8,7 @@ from functools import cache
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, fma, select
 from flambeau.templates.factor_kernel import FactorKernel, FactorSpec, Sizes, number
-from flambeau.templates.lane_matrices import Index, LaneFrame, Table, as_value, together
+from flambeau.templates.lane_matrices import Index, LaneFrame, Table, as_value, power_of_two, together
 
 __all__ = ["lane_cholesky", "lane_elimination", "lane_qr", "lane_triangular_solve"]
 
@@ -259,16 +259,19 @@ def lane_qr(spec: FactorSpec, vectors: int) -> FactorKernel:
 
     def reflect(k: Value) -> None:
         after = e.add(k, number(1))
-        alpha = f.a.get(k, k)
-        (square,) = together(f, after, f.m, 1, lambda i, s: [_plus_square(f.a.get(i, k), s[0])])
+        top = f.fold(k, f.m, [f.constant(0.0)], lambda i, t: [t.intrinsic("maxnum", f.a.get(i, k).absolute())], "largest")[0]
+        power = power_of_two(top)
+        scale = 1.0 / power
+        alpha = f.a.get(k, k) * scale
+        (square,) = together(f, after, f.m, 1, lambda i, s: [_plus_square(f.a.get(i, k) * scale, s[0])])
         flat = square.equals(0.0)
         beta = select(flat, alpha, -fma(alpha, alpha, square).square_root().with_sign_of(alpha))
-        factor = select(flat, f.constant(0.0), 1.0 / (alpha - beta))
+        factor = select(flat, f.constant(0.0), scale / (alpha - beta))
         own = select(flat, f.constant(0.0), (beta - alpha) / beta)
         tau.set(own, k)
         f.loop(after, f.m, lambda i: f.a.set(f.a.get(i, k) * factor, i, k), "normal")
         _apply(f, f.a, k, own, after, f.n)
-        f.a.set(beta, k, k)
+        f.a.set(beta * power, k, k)
 
     def block(first: Value) -> None:
         f.open(first)

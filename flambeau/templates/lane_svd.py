@@ -16,6 +16,7 @@ from flambeau.templates.lane_matrices import SMALLEST_SQUARE, LaneFrame, Table, 
 __all__ = ["lane_svd"]
 
 _MOST_SWEEPS = 40
+NOT_FINITE = -4  # what LAPACK calls it
 
 
 class _Svd(LaneFrame):
@@ -126,6 +127,7 @@ class _Svd(LaneFrame):
         """Store what was asked for, in descending order of the singular values."""
         e, n = self.e, self.n
         row = e.mul(self.a.columns, number(self.width))  # type: ignore[arg-type]
+        info = select(self.worst.get(0).is_nan(), self.whole(NOT_FINITE), self.whole(1))
         self.loop(0, n, lambda i: self.worst.set(self.a.get(i, i), i), "diagonal")
         if 1 in self.spec.parts:
 
@@ -151,7 +153,7 @@ class _Svd(LaneFrame):
 
             self.loop(0, n, vector, "vector")
             self.write_matrix(self.a.get, self.result(part, first, e.mul(n, n), 0), n, n)
-        self.tell(failed, first)
+        self.tell(failed, first, info)
 
     def _place(self, i: Value, along: Value) -> Lanes:
         """In each lane the element ``along`` vectors further for each singular value that comes before number ``i``."""
