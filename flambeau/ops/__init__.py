@@ -230,9 +230,9 @@ from flambeau.ops.pointwise import ldexp as ldexp
 from flambeau.ops.pointwise import lerp as lerp
 from flambeau.ops.pointwise import lgamma as lgamma
 from flambeau.ops.pointwise import log as log
-from flambeau.ops.pointwise import log10 as log10
 from flambeau.ops.pointwise import log1p as log1p
 from flambeau.ops.pointwise import log2 as log2
+from flambeau.ops.pointwise import log10 as log10
 from flambeau.ops.pointwise import logaddexp as logaddexp
 from flambeau.ops.pointwise import logaddexp2 as logaddexp2
 from flambeau.ops.pointwise import logit as logit

@@ -429,7 +429,7 @@ def _reflections(operator: str, x: Node, tau: Node) -> tuple[Node, Node]:
         raise RuntimeError(f"{operator}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.rank != x.rank - 1 or not all(a == b for a, b in zip(tau.shape[:-1], x.shape[:-2], strict=True)):
         raise RuntimeError(
-            f"{operator}: Expected tau to have one dimension less than input, and the same batch, but got {list(tau.shape)} and {list(x.shape)}"
+            f"{operator}: Expected tau to have one dimension less than input, got {tau.rank} and {x.rank}"
         )
     k = tau.shape[-1]
     x = x if k == x.shape[-1] else p.first_columns(x, k)

@@ -14,8 +14,8 @@ from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
-from flambeau.ops.samples import torch_norms
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
+from flambeau.ops.samples import torch_norms
 
 EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
 

@@ -18,7 +18,7 @@ from flambeau.core.symbolic import Dim, differs
 from flambeau.ir.node import Node
 from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
-from flambeau.prims.declare import Gradients, Prim, Rule, prim, require
+from flambeau.prims.declare import Gradients, Rule, prim, require
 from flambeau.prims.indexing import take
 from flambeau.prims.reduction import argsort, matmul, transpose
 
@@ -104,6 +104,14 @@ def _parts(name: str, *shapes: Callable[..., tuple[Shape, dtypes.dtype | None]])
 
 def _same(x: Aval, *_: Any, **__: Any) -> tuple[Shape, None]:
     return x.shape, None
+
+
+def _batch(x: Aval, **_: Any) -> tuple[Shape, None]:
+    return x.shape[:-2], None
+
+
+def _row_numbers(x: Aval, **_: Any) -> tuple[Shape, dtypes.dtype]:
+    return x.shape[:-1], dtypes.int32
 
 
 def _info(x: Aval, *_: Any, **__: Any) -> tuple[Shape, dtypes.dtype]:
@@ -214,7 +222,7 @@ def _pivots(x: Aval, wide: bool, **_: Any) -> tuple[Shape, dtypes.dtype]:
 
 
 lu = prim(
-    "lu", "factor", _parts("lu", _same, _pivots, _info, lambda x, **_: (x.shape[:-2], None)), _each(_lu_reference),
+    "lu", "factor", _parts("lu", _same, _pivots, _info, _batch), _each(_lu_reference),
     "parts: L below and U above the diagonal with A = P L U; the row that each row was swapped with in turn, from 1 on; the first zero "
     "of U's diagonal, from 1 on, or 0; the determinant. ``wide``: there are more columns than rows",
 )  # fmt: skip
@@ -325,8 +333,12 @@ def _line(x: Aval, **_: Any) -> tuple[Shape, None]:
     return x.shape[:-1], None
 
 
+def _eigh_reference(x: Any, lower: bool) -> Any:
+    return np.linalg.eigh(x, "L" if lower else "U")
+
+
 eigh = prim(
-    "eigh", "factor", _parts("eigh", _line, _same), _each(lambda x, lower: np.linalg.eigh(x, "L" if lower else "U")),
+    "eigh", "factor", _parts("eigh", _line, _same), _each(_eigh_reference),
     "parts: the eigenvalues in ascending order, the eigenvectors as columns; of the matrices' lower or upper triangles",
 )  # fmt: skip
 
@@ -363,8 +375,12 @@ def _right(x: Aval, wide: bool, full: bool, **_: Any) -> tuple[Shape, None]:
     return (*x.shape[:-2], x.shape[-1] if full else _least(x, wide), x.shape[-1]), None
 
 
+def _svd_reference(x: Any, wide: bool, full: bool) -> Any:
+    return np.linalg.svd(x, full_matrices=full)
+
+
 svd = prim(
-    "svd", "factor", _parts("svd", _left, _values, _right), _each(lambda x, wide, full: np.linalg.svd(x, full_matrices=full)),
+    "svd", "factor", _parts("svd", _left, _values, _right), _each(_svd_reference),
     "parts: U, the singular values in descending order and V' with A = U S V'; ``full``: U and V are square",
 )  # fmt: skip
 
@@ -396,12 +412,16 @@ def _qr_reference(x: Any, wide: bool, complete: bool) -> Any:
     return np.linalg.qr(x, "complete" if complete else "reduced")
 
 
+def _orthogonal(x: Aval, wide: bool, complete: bool) -> tuple[Shape, None]:
+    return _left(x, wide, complete)
+
+
 def _triangle_of(x: Aval, wide: bool, complete: bool) -> tuple[Shape, None]:
     return (*x.shape[:-2], x.shape[-2] if complete else _least(x, wide), x.shape[-1]), None
 
 
 qr = prim(
-    "qr", "factor", _parts("qr", lambda x, wide, complete: _left(x, wide, complete), _triangle_of), _each(_qr_reference),
+    "qr", "factor", _parts("qr", _orthogonal, _triangle_of), _each(_qr_reference),
     "parts: Q, R with A = Q R by Householder's reflections; ``complete``: Q is square",
 )  # fmt: skip
 
@@ -462,6 +482,10 @@ geqrf = prim(
 
 
 # -- symmetric indefinite systems ---------------------------------------------------------------------------
+def _solved(a: Any, b: Any) -> Any:
+    return np.linalg.solve(a, b)
+
+
 def _bunch_kaufman(x: Any) -> tuple[Any, Any, int]:
     """The packed factors of A = P L D L' P' (Bunch and Kaufman 1977), the pivots as LAPACK tells them, the first zero of D."""
     x, n, k, info = np.tril(x), len(x), 0, 0
@@ -476,7 +500,7 @@ def _bunch_kaufman(x: Any) -> tuple[Any, Any, int]:
         order[[at, row]] = order[[row, at]]
         full = full[np.ix_(order, order)]
         block, below = full[:size, :size], full[size:, :size]
-        multipliers = np.linalg.solve(block, below.T).T if block.any() else below
+        multipliers = _solved(block, below.T).T if block.any() else below
         x[k:, k:] = np.tril(full)
         x[k + size :, k : k + size] = multipliers
         x[k + size :, k + size :] = np.tril(full[size:, size:] - multipliers @ below.T)
@@ -503,15 +527,16 @@ def _ldl_reference(x: Any) -> tuple[Any, ...]:
 
 
 ldl = prim(
-    "ldl", "factor", _parts("ldl", _same, lambda x, **_: (x.shape[:-1], dtypes.int32), _info), _each(_ldl_reference),
+    "ldl", "factor", _parts("ldl", _same, _row_numbers, _info), _each(_ldl_reference),
     "parts: L and the blocks of D with A = P L D L' P' of the lower triangle; LAPACK's pivots; the first zero of D, from 1 on, or 0",
 )  # fmt: skip
 
 
 def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
     """Undo row swaps, L, D, L' and the swaps again."""
-    n, b = len(packed), b.copy()
-    unit, d, swaps, k = np.tril(packed, -1) + np.eye(n, dtype=packed.dtype), np.diag(np.diag(packed)), [], 0
+    n, b, k = len(packed), b.copy(), 0
+    swaps: list[tuple[int, int]] = []
+    unit, d = np.tril(packed, -1) + np.eye(n, dtype=packed.dtype), np.diag(np.diag(packed))
     while k < n:
         pair = pivots[k] < 0
         if pair:
@@ -526,7 +551,7 @@ def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
         unit[[a, c], :before] = unit[[c, a], :before]
     for a, c in swaps:
         b[[a, c]] = b[[c, a]]
-    x = np.linalg.solve(unit.T, np.linalg.solve(d, np.linalg.solve(unit, b)))
+    x = _solved(unit.T, _solved(d, _solved(unit, b)))
     for a, c in reversed(swaps):
         x[[a, c]] = x[[c, a]]
     return (x,)

@@ -19,7 +19,7 @@ def _library() -> ctypes.CDLL:
     folders = list(found.submodule_search_locations or ()) if found is not None else []
     paths = [path for folder in folders for path in sorted(glob.glob(os.path.join(folder, "lib", "libscipy_openblas*")))]
     if not paths:
-        raise ImportError("factorizations of matrices need the package scipy-openblas32, which is not installed: pip install scipy-openblas32")
+        raise ImportError("factorizations of matrices need scipy-openblas32, which is not installed: pip install scipy-openblas32")
     library = ctypes.CDLL(paths[0])
     # Batches are spread over our own threads; its own would wait for the same cores.
     getattr(library, _PREFIX + "openblas_set_num_threads")(1)

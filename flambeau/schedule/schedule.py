@@ -246,7 +246,8 @@ class _Scheduler:
         sources = [self.sources[s] for s in node.sources]
         attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
         if node.op.family == "factor":
-            attributes |= {"parts": tuple(t.node.attributes.get("part", 0) for t in targets), "shapes": tuple(s.shape for s in node.sources)}
+            parts = tuple(t.node.attributes.get("part", 0) for t in targets)
+            attributes |= {"parts": parts, "shapes": tuple(s.shape for s in node.sources)}
         return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
 
     def _buffer_types(self) -> list[dtype]:

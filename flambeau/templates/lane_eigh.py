@@ -25,8 +25,8 @@ class _Eigh(LaneFrame):
         super().__init__(spec, f"lane_eigh_{spec.element.name}_{'vectors' if self.with_vectors else 'values'}", vectors)
         e = self.e
         # An odd pitch keeps the elements of a column in different sets of the cache; ``q`` holds a vector in each row.
-        pitch = e.binary("or", self.n, number(1))
-        self.a, self.q = Table(self, 0, pitch), Table(self, 1, pitch)
+        self.pitch = e.binary("or", self.n, number(1))
+        self.a, self.q = Table(self, 0, self.pitch), Table(self, 1, self.pitch)
         self.d, self.off, self.tau = Table(self, 2), Table(self, 3), Table(self, 4)
         self.w = Table(self, 5)
         self.count = Value(e.fresh("count"), "ptr")
@@ -82,7 +82,7 @@ class _Eigh(LaneFrame):
             rank = rank.intrinsic("smin", self.whole(e.sub(n, number(1)))) * self.width + lanes
             self.scatter(own * power, sorted_values.pointer, rank, 0)
             if self.with_vectors:
-                step = e.mul(self.a.columns, number(self.width))
+                step = e.mul(self.pitch, number(self.width))
                 self.loop(0, n, lambda k: self.scatter(self.q.get(i, k), self.a.pointer, rank, e.mul(k, step)), "component")
 
         self.loop(0, n, column, "column")

@@ -8,7 +8,7 @@ from functools import cache
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, fma, select
 from flambeau.templates.factor_kernel import FactorKernel, FactorSpec, Sizes, number
-from flambeau.templates.lane_matrices import Index, LaneFrame, Table, as_value, power_of_two, together
+from flambeau.templates.lane_matrices import Index, LaneFrame, Table, power_of_two, together
 
 __all__ = ["lane_cholesky", "lane_elimination", "lane_qr", "lane_triangular_solve"]
 
@@ -28,7 +28,7 @@ class _Factor(LaneFrame):
         """As `read_matrix`, of an operand."""
         self.read_matrix(table, self.source(source, first, self.e.mul(rows, columns)), rows, columns, shift)
 
-    def write(self, part: int, first: Value, rows: Value, columns: Value, get: Callable[[Index, Index], Lanes]) -> None:
+    def write(self, part: int, first: Value, rows: Value, columns: Value, get: Callable[[Value, Value], Lanes]) -> None:
         """As `write_matrix`, of a part that is asked for."""
         if part in self.spec.parts:
             self.write_matrix(get, self.result(part, first, self.e.mul(rows, columns), 0), rows, columns)
@@ -293,7 +293,7 @@ def _one(f: _Factor, i: Value, j: Value) -> Lanes:
 
 def _apply(f: _Factor, table: Table, k: Value, tau: Lanes, begin: Value, end: Value) -> None:
     """Reflection k, whose vector stands below the diagonal of column k of ``a``, on columns of a table."""
-    e, after = f.e, f.e.add(k, number(1))
+    after = f.e.add(k, number(1))
 
     def columns(which: list[Value]) -> None:
         def term(i: Value, sums: list[Lanes]) -> list[Lanes]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.emitter import Value
 from flambeau.codegen.cpu.lanes import Lanes, any_lane, by_parts, fma, select
-from flambeau.templates.matmul_pack import transposed
 from flambeau.templates.factor_kernel import FactorFrame, FactorSpec, number
+from flambeau.templates.matmul_pack import transposed
 
 __all__ = ["SMALLEST_SQUARE", "Index", "LaneFrame", "Table", "as_value", "inverse_root", "power_of_two", "together"]
 
@@ -121,7 +121,7 @@ class LaneFrame(FactorFrame):
 
         self._by_rows(rows, columns, one, several)
 
-    def write_matrix(self, get: Callable[[Index, Index], Lanes], base: Value, rows: Value, columns: Value) -> None:
+    def write_matrix(self, get: Callable[[Value, Value], Lanes], base: Value, rows: Value, columns: Value) -> None:
         """Element (i, j) of every lane's matrix at ``base`` becomes ``get(i, j)``, which may be asked for more columns."""
         e = self.e
         size = e.mul(rows, columns)

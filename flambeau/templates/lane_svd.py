@@ -23,8 +23,8 @@ class _Svd(LaneFrame):
     def __init__(self, spec: FactorSpec, vectors: int) -> None:
         super().__init__(spec, f"lane_svd_{spec.element.name}_{''.join(map(str, spec.parts))}", vectors)
         e = self.e
-        pitch = e.binary("or", self.n, number(1))
-        self.a, self.u, self.v = (Table(self, i, pitch) for i in range(3))  # u and v hold a vector in each row
+        self.pitch = e.binary("or", self.n, number(1))
+        self.a, self.u, self.v = (Table(self, i, self.pitch) for i in range(3))  # u and v hold a vector in each row
         self.sorted, self.worst, self.limit = Table(self, 3), Table(self, 4), Table(self, 5)
         self.sides = [t for t, part in ((self.u, 0), (self.v, 2)) if part in spec.parts]
         self.count = Value(e.fresh("count"), "ptr")
@@ -126,7 +126,7 @@ class _Svd(LaneFrame):
     def finish(self, first: Value, power: Lanes, failed: Lanes) -> None:
         """Store what was asked for, in descending order of the singular values."""
         e, n = self.e, self.n
-        row = e.mul(self.a.columns, number(self.width))  # type: ignore[arg-type]
+        row = e.mul(self.pitch, number(self.width))
         info = select(self.worst.get(0).is_nan(), self.whole(NOT_FINITE), self.whole(1))
         self.loop(0, n, lambda i: self.worst.set(self.a.get(i, i), i), "diagonal")
         if 1 in self.spec.parts:
@@ -136,24 +136,26 @@ class _Svd(LaneFrame):
 
             self.loop(0, n, value, "value")
             self.write_matrix(lambda _, j: self.sorted.get(j), self.result(1, first, n, 0), number(1), n)
-        # From here on ``a`` serves to put vectors in order.
-        for side, part, along, across in ((self.u, 0, number(1), row), (self.v, 2, self.a.columns, number(self.width))):
-            if part not in self.spec.parts:
-                continue
-
-            def vector(i: Value, side: Table = side, along: Value = along, across: Value = across) -> None:  # type: ignore[assignment]
-                negative, steps = self.worst.get(i) < 0.0, self._place(i, along)
-
-                def component(k: Value) -> None:
-                    value = side.get(i, k)
-                    value = select(negative, -value, value) if side is self.u else value
-                    self.scatter(value, self.a.pointer, steps, e.mul(k, across))
-
-                self.loop(0, n, component, "component")
-
-            self.loop(0, n, vector, "vector")
-            self.write_matrix(self.a.get, self.result(part, first, e.mul(n, n), 0), n, n)
+        for side, part, along, across in ((self.u, 0, number(1), row), (self.v, 2, self.pitch, number(self.width))):
+            if part in self.spec.parts:
+                self._put_in_order(side, along, across)
+                self.write_matrix(self.a.get, self.result(part, first, e.mul(n, n), 0), n, n)
         self.tell(failed, first, info)
+
+    def _put_in_order(self, side: Table, along: Value, across: Value) -> None:
+        """Store the vectors of a side in ``a``: one after another ``along``, their components ``across``."""
+
+        def vector(i: Value) -> None:
+            negative, steps = self.worst.get(i) < 0.0, self._place(i, along)
+
+            def component(k: Value) -> None:
+                value = side.get(i, k)
+                value = select(negative, -value, value) if side is self.u else value
+                self.scatter(value, self.a.pointer, steps, self.e.mul(k, across))
+
+            self.loop(0, self.n, component, "component")
+
+        self.loop(0, self.n, vector, "vector")
 
     def _place(self, i: Value, along: Value) -> Lanes:
         """In each lane the element ``along`` vectors further for each singular value that comes before number ``i``."""

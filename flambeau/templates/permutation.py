@@ -12,7 +12,10 @@ __all__ = ["permutation_kernel"]
 
 @cache
 def permutation_kernel(spec: FactorSpec) -> FactorKernel:
-    """Swaps (int32, from 1 on, ``n`` of them) to the row that each of ``m`` rows comes from (int64); a swap with a row outside is one with the nearest."""
+    """Swaps (int32, from 1 on, ``n`` of them) to the row that each of ``m`` rows comes from (int64).
+
+    A swap with a row outside is one with the nearest row.
+    """
     f = FactorFrame(spec, "permutation")
     e = f.e
 
