@@ -323,6 +323,8 @@ def _cross_samples(m: SampleMaker) -> Calls:
 @op(promote="arithmetic", samples=_cross_samples)
 def cross(x: Value, other: Value, dim: int = -1) -> Node:
     """The cross product of vectors of 3 along ``dim``; the other dimensions broadcast."""
+    if x.dtype is dtypes.bool_:
+        raise NotImplementedError('"cross" not implemented for \'Bool\'; convert to an integer type')
     if x.rank != other.rank:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     axis = normalize_dim(dim, x.rank, "linalg.cross")
@@ -345,7 +347,7 @@ def vecdot(x: Value, y: Value, dim: int = -1) -> Node:
     return p.reduce(product_of_both, kind="sum", axes=(axis,))
 
 
-@op(samples=lambda m: [case(m.float(4), 4), case(m.float(2, 3), 5), case(m.int(3), 2)])
+@op(promote="arithmetic", samples=lambda m: [case(m.float(4), 4), case(m.float(2, 3), 5), case(m.int(3), 2)])
 def vander(x: Value, count: Size) -> Node:
     """The powers x ** 0 ... x ** (count - 1) in a new last dimension; integers as int64."""
     if not count > 1:

@@ -122,12 +122,14 @@ def _each(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
     """The meaning in numpy of a factorization, from that for one matrix: ``function(*matrices, **attributes)`` gives all parts."""
 
     def reference(*arrays: Any, part: int, operator: str = "", **attributes: Any) -> Any:
-        batch = arrays[0].shape[:-2]
-        # Of no matrices, one of ones tells what one result would be.
-        given = [a if a.size else np.ones((*batch, *a.shape[len(batch) :]), a.dtype) for a in arrays] if 0 not in batch else arrays
-        flat = [a.reshape(-1, *a.shape[len(batch) :]) if 0 not in batch else np.ones((1, *a.shape[len(batch) :]), a.dtype) for a in given]
-        found = [np.asarray(function(*matrices, **attributes)[part]) for matrices in zip(*flat, strict=True)]
-        return np.stack(found).reshape(*batch, *found[0].shape) if 0 not in batch else np.empty((*batch, *found[0].shape), found[0].dtype)
+        batch: tuple[int, ...] = arrays[0].shape[:-2]
+        # Of no matrices, one of ones tells what a result would be.
+        given = [np.ones(a.shape[len(batch) :], a.dtype)[(None,) * len(batch)] if 0 in batch else a for a in arrays]
+        places = [(0,) * len(batch)] if 0 in batch else list(np.ndindex(batch))
+        with np.errstate(all="ignore"):
+            found = [np.asarray(function(*(a[at] for a in given), **attributes)[part]) for at in places]
+        shape = (*batch, *found[0].shape)
+        return np.empty(shape, found[0].dtype) if 0 in batch else np.stack(found).reshape(shape)
 
     return reference
 
@@ -229,7 +231,7 @@ lu = prim(
 
 
 def _permutation_reference(pivots: Any, rows: int) -> Any:
-    flat = pivots.reshape(-1, pivots.shape[-1])
+    flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
     out = np.tile(np.arange(rows), (len(flat), 1))
     for order, swaps in zip(out, flat, strict=True):
         for k, row in enumerate(swaps):
@@ -483,7 +485,7 @@ geqrf = prim(
 
 # -- symmetric indefinite systems ---------------------------------------------------------------------------
 def _solved(a: Any, b: Any) -> Any:
-    return np.linalg.solve(a, b)
+    return _solve_reference(a, b)[0]
 
 
 def _bunch_kaufman(x: Any) -> tuple[Any, Any, int]:

@@ -54,6 +54,9 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "tensordot": _tensordot,
     "kron": np.kron,
     "chain_matmul": lambda ms: ms[0] if len(ms) == 1 else np.linalg.multi_dot(ms),
+    "cross": lambda x, y, dim=-1: np.cross(*np.broadcast_arrays(x, y), axis=dim),
+    "vecdot": lambda x, y, dim=-1: (x * y).sum(dim),
+    "vander": lambda x, count: x[..., None] ** np.arange(count),
     "einsum": lambda equation, operands: np.einsum(equation, *operands),
 }
 
