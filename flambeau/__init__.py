@@ -47,6 +47,7 @@ from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
 from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
 from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor import overriding as _overriding
 from flambeau.tensor.creation import arange as arange
 from flambeau.tensor.creation import as_tensor as as_tensor
 from flambeau.tensor.creation import asarray as asarray
@@ -647,6 +648,11 @@ _LAZY = {
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
     "onnx": ("flambeau.onnx", None),
+    "overrides": ("flambeau.overrides", None),
+    "_C": ("flambeau._C", None),
+    "_higher_order_ops": ("flambeau._higher_order_ops", None),
+    "cond": ("flambeau._higher_order_ops", "cond"),
+    "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),
@@ -690,3 +696,5 @@ def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
 
 # Module.compile reaches the compiler through this until the compiler is loaded.
 _compile_hook.set_compile_function(_compile_when_called)
+
+_overriding.publish("torch", globals())

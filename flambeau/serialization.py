@@ -233,7 +233,7 @@ def _placing(map_location: Any) -> Callable[[Tensor, str], Tensor]:
         wanted = location
         if isinstance(map_location, dict):
             wanted = map_location.get(location, location)
-        elif callable(map_location):
+        elif callable(map_location) and not isinstance(map_location, Device):
             wanted = location if map_location(tensor, location) is None else "cpu"
         elif map_location is not None:
             wanted = map_location

@@ -16,7 +16,7 @@ from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
-from flambeau.core.numbers import HostNumber
+from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim
 from flambeau.derivative.differentiate import gradients
@@ -45,7 +45,7 @@ class StorageState:
     whether it requires gradients before the capture, ``tracked`` whether the graph is differentiated by it.
     """
 
-    __slots__ = ("changed", "history", "meta", "node", "offset", "position", "storage", "tensor", "tracked", "viewers")
+    __slots__ = ("changed", "history", "meta", "node", "offset", "position", "serial", "storage", "tensor", "tracked", "version", "viewers")
 
     def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
@@ -55,12 +55,15 @@ class StorageState:
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
+        self.serial = -1  # of storages made inside, in their order
+        self.version = storage.version
         self.viewers: list[weakref.ref[Any]] = []
         self.tracked = tensor is not None and meta.dtype.is_floating_point and wants_gradient(tensor)
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
 Edge = tuple[Any, int] | None
+DIVISIONS = tuple(getattr(p, name) for name in ("div", "floor_div", "rem", "mod") if hasattr(p, name))
 
 
 class CaptureEntry(Entry):
@@ -120,6 +123,14 @@ def span_of(tensors: Sequence[Any]) -> Any:
     return dispatch.new_tensor(tensors[0].memory, start, meta)
 
 
+def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
+    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
+    for node in toposort(outputs, lambda n: () if n in inputs else n.sources):
+        if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
+            return True
+    return False
+
+
 def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
@@ -136,9 +147,6 @@ class Recorder:
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
-        self.guards: list[tuple[Callable[[], Any], Any]] = []
-        self.modules: dict[int, Any] = {}
-        self._noted: set[int] = set()
         self.calls = 0
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
@@ -150,14 +158,27 @@ class Recorder:
         self._active: dict[Node, bool] = {}
         self._copies = 0
         self._device: Device | None = None
+        self._serial = 0
+        self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
+        self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_module: Callable[[Any], None] | None = None
+        self.on_input: Callable[[Any], None] | None = None  # told of an outside tensor when it is first used
+        self.on_gradient: Callable[[Any, bool], None] | None = None  # told when the gradient of a leaf is first read, or written
+        self.on_guard: Callable[[Callable[[], Any]], None] | None = None
+        self.risky: list[tuple[str, tuple[Node, ...]]] = []  # operators that may raise on values, and their results
+        self.on_risk: Callable[[], bool] | None = None
+        self.on_flush: Callable[[], None] | None = None
+        self.on_look: Callable[[Any], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
     def state(self, tensor: Any) -> StorageState:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            owner = tensor.view_of.base if tensor.view_of is not None and tensor.view_of.base.memory is tensor.memory else tensor
+            leaf = tensor.entry is None and tensor._requires_grad
+            view = None if leaf else tensor.view_of
+            owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
@@ -176,6 +197,8 @@ class Recorder:
             self.shared += [(t, owner) for t in group if t is not owner]
 
     def _add_input(self, tensor: Any) -> StorageState:
+        if self.on_input is not None:
+            self.on_input(tensor)
         node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
         state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
         self._active[node] = state.tracked
@@ -246,11 +269,31 @@ class Recorder:
         """Record an operator call; returns pending tensors in the structure of its results."""
         if not self._takes_all(call.tensors):
             return dispatch.run_call(call)
+        if self.on_risk is not None and self.on_risk() and self._may_raise(call):
+            return self._at_once(call)
         try:
             return self._record(call)
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
+
+    def _may_raise(self, call: Call) -> bool:
+        """Whether running an operator may raise because of the values that it meets."""
+        nodes = [self.read(t) for t in call.tensors]
+        outputs: list[Node] = []
+        flatten(call.operator.inline(list(fill(call.template, nodes, call.numbers, call.sizes))), outputs)
+        return may_raise(outputs, nodes)
+
+    def _at_once(self, call: Call) -> Any:
+        """Run an operator in a segment of its own, since somebody waits for the exception that it may raise."""
+        assert self.on_flush is not None
+        self.on_flush()
+        recorder = context.capture
+        if recorder is None:
+            return dispatch.run_call(call)
+        made = recorder._record(call)
+        self.on_flush()
+        return made
 
     def _record(self, call: Call) -> Any:
         self.calls += 1
@@ -280,6 +323,8 @@ class Recorder:
         structure = flatten(result, outputs)
         if origins.wanted():
             origins.note_origin(outputs, Origin(user_line(), call.operator.name))
+        if may_raise(outputs, nodes):
+            self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
 
     def _read_operands(self, call: Call) -> list[Node]:
@@ -304,10 +349,11 @@ class Recorder:
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
-        if not isinstance(value, HostNumber):
+        if not isinstance(value, (HostNumber, HostInteger)):
             return value
-        node = graph_input(f"c{len(self.numbers)}", Aval((), NUMBER_TYPES[float], True))
-        self.numbers.append((value.read, node))
+        kind = NUMBER_TYPES[float if isinstance(value, float) else int]
+        node = graph_input(f"c{len(self.numbers)}", Aval((), kind, True))
+        self.numbers.append((self.on_number(value), node))
         return node
 
     @staticmethod
@@ -333,6 +379,7 @@ class Recorder:
         storage = Storage(meta.nbytes, 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
+        state.serial = self._serial = self._serial + 1
         key, states = id(storage), self.states
         states[key] = state
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
@@ -463,11 +510,17 @@ class Recorder:
     # -- gradients of leaves ----------------------------------------------------------------------------
     def gradient_read(self, leaf: Any) -> None:
         """Somebody looks at ``leaf.grad``: what it was when the capture began matters."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, True))
+        self._see_gradient(leaf, True)
 
     def gradient_written(self, leaf: Any) -> None:
         """``leaf.grad`` is being replaced; what it was does not matter unless it was read before."""
-        self.gradients_seen.setdefault(id(leaf), (leaf, leaf._grad, False))
+        self._see_gradient(leaf, False)
+
+    def _see_gradient(self, leaf: Any, read: bool) -> None:
+        if id(leaf) not in self.gradients_seen:
+            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
+            if self.on_gradient is not None and leaf.memory.pending is None:
+                self.on_gradient(leaf, read)
 
     def forget_inner_gradients(self) -> None:
         """Drop what was seen of leaves made during the capture."""
@@ -479,13 +532,24 @@ class Recorder:
     # -- what else the trace depends on -----------------------------------------------------------------
     def guard(self, read: Callable[[], Any]) -> None:
         """The trace holds only as long as ``read()`` equals what it gives now."""
-        self.guards.append((read, read()))
+        if self.on_guard is not None:
+            self.on_guard(read)
 
     def note_module(self, module: Any) -> None:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
-        if id(module) not in self._noted:
-            self.modules[id(module)] = module
-            self._noted.update(map(id, module.modules()))
+        if self.on_module is not None:
+            self.on_module(module)
+
+    def computes(self) -> bool:
+        """Whether anything was computed, or written into outside memory."""
+        return self._serial > 0 or any(s.changed for s in self.input_states)
+
+    def look(self, tensor: Any) -> None:
+        """The contents of a tensor are looked at."""
+        if self.on_look is not None:
+            self.on_look(tensor)
+        else:
+            self.flush()
 
     def flush(self, reason: str = "it needs the value of a tensor while it runs") -> None:
         """Somebody needs values now."""

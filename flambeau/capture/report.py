@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from flambeau.compilation.program import BoundProgram, Program
@@ -10,7 +9,8 @@ from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
 
 if TYPE_CHECKING:
-    from flambeau.capture.compiled import Artifact, CompiledFunction
+    from flambeau.capture.segments import Runner
+    from flambeau.capture.compiled import CompiledFunction
 
 
 class Explanation:
@@ -20,6 +20,11 @@ class Explanation:
         self.name = compiled.name
         self.history = list(compiled.history)
         self.eager_reason = compiled.eager_reason
+        tree = compiled.tree
+        counts = tree.counts()
+        self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
+        self.program = compiled.residual.text if compiled.residual is not None else ""
+        self.left = list(tree.left)
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
         self.kernels = [_kernels(a) for a in compiled.artifacts]
@@ -28,25 +33,27 @@ class Explanation:
         self.runs = [a.runs for a in compiled.artifacts]
 
     def __str__(self) -> str:
-        lines = [f"# {self.name}: {len(self.graphs)} compiled version{'s' if len(self.graphs) != 1 else ''}"]
+        lines = [f"# {self.name}: {len(self.graphs)} compiled segment{'s' if len(self.graphs) != 1 else ''}"]
         if self.eager_reason:
             lines.append(f"# runs eagerly: {self.eager_reason}")
         lines += [f"# {note}" for note in self.history]
+        if self.program:
+            lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----\n{self.program}")
         for number, graph in enumerate(self.graphs):
-            lines.append(f"\n# ---- version {number}, replayed {self.runs[number]} times ----")
+            lines.append(f"\n# ---- segment {number}, run {self.runs[number]} times ----")
             lines += ["# guards", self.guards[number], "# graph", graph, "# kernels", self.kernels[number], "# memory", self.memory[number]]
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def _program(artifact: Artifact) -> Program:
+def _program(artifact: Runner) -> Program:
     bound = artifact.segment.plan.run.bound
     assert bound is not None
     return bound.program
 
 
-def _kernels(artifact: Artifact) -> str:
+def _kernels(artifact: Runner) -> str:
     """The kernels, and what they are compiled from where that can be read: Triton for GPUs."""
     bound = artifact.segment.plan.run.bound
     assert bound is not None
@@ -67,17 +74,13 @@ def kernels_text(program: Program) -> str:
     return "\n".join(lines)
 
 
-def _guards_text(artifact: Artifact) -> str:
-    lines = [f"assert argument tensor {i} is {meta!r}, requires_grad={grad}" for i, (meta, grad) in enumerate(artifact.metas)]
-    kinds = Counter(o.kind for o in artifact.origins)
-    lines.append(f"assert {len(artifact.origins)} tensors keep their metadata: {dict(kinds)}")
-    for guard in artifact.guards:
-        lines += guard.describe()
-    lines.append(f"assert {len(artifact.checks)} settings of optimizers are as they were")
+def _guards_text(runner: Runner) -> str:
+    lines = [f"assert input {name} is {meta!r}, requires_grad={grad}" for name, (meta, grad) in zip(runner.names, runner.metas, strict=True)]
+    lines.append(f"assert the {len(runner.metas)} inputs lie in {runner.storages} different storages")
     return "\n".join(lines)
 
 
-def _memory_text(artifact: Artifact) -> str:
+def _memory_text(artifact: Runner) -> str:
     bound = artifact.segment.plan.run.bound
     assert bound is not None
     temporaries = [b for b in bound.program.schedule.buffers if b.role == "temporary"]

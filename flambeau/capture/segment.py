@@ -9,6 +9,7 @@ from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
+from flambeau.ir.node import Node
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 
 
@@ -23,13 +24,28 @@ class Segment:
     numbers: list[Any]
     states: list[StorageState]
     dropped: list[int]  # inputs overwritten with something that takes no part in autograd
+    risky: list[tuple[str, tuple[Node, ...]]]
 
     def run(self, tensors: list[Any], numbers: list[Any]) -> list[Any]:
         """Run on these tensors; returns the tensors over the storages made."""
-        made = execute(self.plan, tensors, numbers)[: len(self.states)]
+        if any(t.memory.pending is not None for t in tensors):
+            raise RuntimeError("compile: an operand was computed by an operator that raised; there is no value to go on with")
+        try:
+            made = execute(self.plan, tensors, numbers)[: len(self.states)]
+        except (IndexError, RuntimeError):
+            self.blame(tensors, numbers)
+            raise
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
         return made
+
+    def blame(self, tensors: list[Any], numbers: list[Any]) -> None:
+        """After a run that raised: raise the error of the operator that it comes from, by its name."""
+        graph = self.function.graph
+        for name, outputs in self.risky:
+            alone = GraphFunction(name, Graph(graph.inputs, outputs), self.function.tensors)
+            metas = tuple(t.meta for t in tensors)
+            execute(make_plan(alone, None, metas, {}, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
 
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
@@ -61,7 +77,7 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
         recorded=recorded,
     )  # fmt: skip
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
-    return Segment(function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped)
+    return Segment(function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped, recorder.risky)
 
 
 def _has_new_history(state: StorageState) -> bool:

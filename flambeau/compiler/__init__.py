@@ -6,15 +6,25 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from flambeau.capture.compiled import RECOMPILE_LIMIT, CompiledFunction
+from flambeau.compiler.stance import set_stance
 from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
 from flambeau.nn.compiled_module import OptimizedModule
 from flambeau.nn.modules.module import Module
+from flambeau.tensor.creation import as_tensor
+from flambeau.tensor.tensor_class import Tensor
+from flambeau.utils._pytree import tree_map_only
 
-__all__ = ["compile", "disable", "is_compiling", "is_dynamo_compiling", "reset"]
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "substitute_in_graph", "wrap_numpy",
+]  # fmt: skip
 
 BACKENDS = ("inductor", "flambeau", "eager", "aot_eager")
+DEBUG_BACKENDS = ("eager", "aot_eager")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -76,6 +86,71 @@ def is_compiling() -> bool:
 
 
 is_dynamo_compiling = is_compiling
+
+
+def is_exporting() -> bool:
+    """Whether a function is being exported; nothing is so far."""
+    return False
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names that ``compile(backend=...)`` takes; those that only call the function have the tag "debug".
+
+    >>> import flambeau as torch
+    >>> torch.compiler.list_backends()
+    ['flambeau', 'inductor']
+    """
+    return sorted(b for b in BACKENDS if not ("debug" in (exclude_tags or ()) and b in DEBUG_BACKENDS))
+
+
+def _functions(decorator: str, fn: Any) -> Any:
+    if not callable(fn):
+        raise TypeError(f"{decorator}: needs a function, got {type(fn).__name__}")
+    return fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Mark a function, or a list of them, as one that may be captured; every function may be, so nothing changes."""
+    return [allow_in_graph(f) for f in fn] if isinstance(fn, (list, tuple)) else _functions("allow_in_graph", fn)
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Mark a function whose result is always the same. It is called all the same, which is right for every function."""
+    return _functions("assume_constant_result", fn)
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Mark a function that is called often, to be compiled once; what is alike is compiled once anyway."""
+    return nested_compile_region if fn is None else _functions("nested_compile_region", fn)
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a Python function that does what ``original_fn`` does, for captures that cannot follow that; it is not needed."""
+    _functions("substitute_in_graph", original_fn)
+    return functools.partial(_functions, "substitute_in_graph")
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Tell that a new step begins. Results are never overwritten by later calls, so nothing has to be done."""
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of numpy arrays one of tensors; its results have no gradients.
+
+    >>> import flambeau as torch
+    >>> import numpy
+    >>> torch.compiler.wrap_numpy(numpy.cumsum)(torch.tensor([1.0, 2.0]))
+    tensor([1., 3.])
+    """
+
+    @functools.wraps(_functions("wrap_numpy", fn))
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map_only(Tensor, lambda t: t.numpy(), (args, kwargs))
+        return tree_map_only(np.ndarray, as_tensor, fn(*args, **kwargs))
+
+    return wrapped
 
 
 def reset() -> None:

@@ -11,13 +11,20 @@ from typing import Any
 class Context(threading.local):
     """``grad_enabled``: record the tape. ``inference``: results can never take part in autograd. ``capture``: the recorder
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
-    ``generator``: what random numbers are drawn from in place of the default generator, or None."""
+    ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``,
+    ``operator_modes``: those entered that see calls of public functions, and operators, the innermost last. ``overriding``: whether
+    ``__torch_function__`` of arguments is asked. ``devices``: where new tensors are made, the innermost ``with device`` last, None
+    for the CPU."""
 
     grad_enabled: bool = True
     inference: bool = False
     capture: Any = None
     anomaly: bool = False
     generator: Any = None
+    function_modes: tuple[Any, ...] = ()
+    operator_modes: tuple[Any, ...] = ()
+    overriding: bool = True
+    devices: tuple[Any, ...] = (None,)
 
     def __setattr__(self, name: str, value: Any) -> None:
         _set(self, name, value)
@@ -31,13 +38,17 @@ class Context(threading.local):
             _publisher(2, value)
         elif name == "generator":
             _publisher(8, value is not None)
+        elif name == "function_modes":
+            _publisher(32, bool(value))
+        elif name == "operator_modes":
+            _publisher(64, bool(value))
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode."""
+        16 inference mode, 32 modes of functions, 64 of operators."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
-            | self.inference << 4
+            | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes) << 6
         )  # fmt: skip
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import cast
+import functools
+from collections.abc import Callable
+from typing import Any, cast
+
+from flambeau.core.context import context
 
 
 class Device:
     """A device: ``type`` ("cpu" or "cuda") and ``index`` (None where there is only one).
 
+    As a context, or around a function, it is where tensors are made that no ``device=`` is given for.
+
     >>> import flambeau as torch
     >>> torch.device("cuda:1").index
     1
+    >>> with torch.device("cpu"):
+    ...     print(torch.ones(2).device)
+    cpu
     """
 
     __slots__ = ("index", "type")
@@ -43,6 +52,21 @@ class Device:
     def __hash__(self) -> int:
         return hash((self.type, self.index))
 
+    def __enter__(self) -> Device:
+        context.devices = (*context.devices, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        context.devices = context.devices[:-1]
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def placed(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return placed
+
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Device, (str(self),)
 
@@ -51,9 +75,9 @@ cpu = Device("cpu")
 
 
 def device_named(device: object) -> Device:
-    """The device that a ``device=`` argument names, of whatever number; a number alone is that of a GPU."""
+    """The device that a ``device=`` argument names, of whatever number; a number alone is that of a GPU. None is the default device."""
     if device is None:
-        return cpu
+        device = context.devices[-1] or cpu
     if isinstance(device, int) and not isinstance(device, bool):
         return Device("cuda", device)
     found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]

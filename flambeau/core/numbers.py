@@ -23,3 +23,16 @@ class HostNumber(float):
         number = cls(read())
         number.read = read
         return number
+
+
+class HostInteger(int):
+    """A `HostNumber` that is an integer."""
+
+    read: Callable[[], int]
+
+    @classmethod
+    def of(cls, read: Callable[[], int]) -> HostInteger:
+        """The number that ``read`` gives now."""
+        number = cls(read())
+        number.read = read
+        return number

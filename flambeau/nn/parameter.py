@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.tensor import Tensor, native
 from flambeau.tensor.creation import empty
+from flambeau.tensor.overriding import plain_function
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -20,6 +21,8 @@ class Parameter(Tensor):
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
     """
+
+    __torch_function__ = staticmethod(plain_function)  # type: ignore[assignment]
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         return Tensor._make_subclass(cls, empty(0) if data is None else data, requires_grad)
@@ -49,6 +52,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    __torch_function__ = staticmethod(plain_function)  # type: ignore[assignment]
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         source = empty(0) if data is None else data

@@ -84,6 +84,10 @@ class Operator:
         values = [n for n, r in zip(self.names, self.roles, strict=True) if r in ("value", "values")]
         self.promoted = frozenset(values if promoted is None else promoted)
 
+    @property
+    def __name__(self) -> str:
+        return self.name
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for a in args:
             if type(a) is Node or (type(a) in (list, tuple) and a and type(a[0]) is Node):

@@ -208,6 +208,8 @@ class Optimizer:
     # -- use ----------------------------------------------------------------------------------------------
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
+        if context.capture is not None:
+            context.capture.guard(lambda: [tuple(map(id, group["params"])) for group in self.param_groups])
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:

@@ -17,6 +17,7 @@ from flambeau.special.polynomials import shifted_chebyshev_polynomial_t as shift
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_u as shifted_chebyshev_polynomial_u
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v
 from flambeau.special.polynomials import shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w
+from flambeau.tensor import overriding
 from flambeau.tensor.arguments import need_some_tensor, write_out
 from flambeau.tensor.functions_gamma import igamma as gammainc  # noqa: F401 - torch's name for it here
 from flambeau.tensor.functions_gamma import igammac as gammaincc  # noqa: F401 - torch's name for it here
@@ -152,3 +153,5 @@ def modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
 def airy_ai(input: Any, *, out: Any = None) -> Any:
     """Airy's function of the first kind. It has no derivative here."""
     return ops.airy_ai(input) if out is None else write_out(out, ops.airy_ai(input))
+
+overriding.publish("torch.special", globals())

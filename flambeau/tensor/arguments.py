@@ -13,11 +13,13 @@ from flambeau import ops
 from flambeau.core.context import context
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.overriding import OverridingObject
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What the operators of Python (+, <, ...) take beside tensors; for anything else the other operand is asked.
-OPERANDS = (TensorBase, int, float, complex, np.number, np.bool_)
+OPERANDS = (TensorBase, int, float, complex, np.number, np.bool_, OverridingObject)
+TENSORS = (TensorBase, OverridingObject)
 
 _TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "axes": "dim"}
 
@@ -80,7 +82,7 @@ def as_sequence(value: Any) -> Sequence[Any]:
 
 def need_tensor(operator: str, name: str, value: Any) -> None:
     """TypeError as torch's where a number is given for a tensor."""
-    if not isinstance(value, TensorBase):
+    if not isinstance(value, TENSORS):
         raise TypeError(f"{operator}(): argument '{name}' must be Tensor, not {type(value).__name__}; wrap it in torch.tensor()")
 
 
@@ -93,5 +95,5 @@ def need_single(operator: str, name: str, value: Any) -> None:
 
 def need_some_tensor(operator: str, first: Any, second: Any) -> None:
     """TypeError as torch's where both operands are numbers."""
-    if not isinstance(first, TensorBase) and not isinstance(second, TensorBase):
+    if not isinstance(first, TENSORS) and not isinstance(second, TENSORS):
         raise TypeError(f"{operator}(): needs a tensor among its operands, got {type(first).__name__} and {type(second).__name__}")

@@ -33,7 +33,8 @@ def finished(
     pin_memory: bool = False,
 ) -> Any:  # fmt: skip
     """``tensor`` with what a creation function was asked for besides; errors for what there is not."""
-    if device is not None:
+    device = device or context.devices[-1]
+    if device is not None and device is not tensor.meta.device:
         tensor = transfer.to_device(tensor, transfer.place(device))
     if layout is not strided:
         check_layout(operator, layout)
@@ -200,7 +201,7 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor that shares the memory of another library's."""
-    if transfer.place(device) is not cpu:
+    if device is not None and transfer.place(device) is not cpu:
         raise NotImplementedError("from_dlpack: only memory of the CPU is shared so far; use .to(device) on the result")
     shared = dlpack.import_shared(ext_tensor)
     if shared.device[0] != dlpack.CPU[0]:
@@ -226,7 +227,7 @@ def empty(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, *
     order = memory_order("empty", options.pop("memory_format"), len(shape)) if "memory_format" in options else None
     if order is not None:
         return empty_permuted(shape, order, dtype=dtype, requires_grad=requires_grad, **options)
-    device = transfer.place(options.pop("device", None))
+    device = options["device"] = transfer.place(options.get("device"))
     return finished("empty", empty_tensor(shape, dtype or default_float(), device), requires_grad, **options)
 
 
@@ -248,7 +249,7 @@ def ones(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **
 
 def _filled(operator: str, shape: tuple[int, ...], value: Any, kind: dtype, requires_grad: bool, options: dict[str, Any]) -> Any:
     """``value`` everywhere, written where the tensor is to be."""
-    device = transfer.place(options.pop("device", None))
+    device = options["device"] = transfer.place(options.get("device"))
     out = ops.full(shape, value, kind) if device is cpu else empty_tensor(shape, kind, device).fill_(value)
     return finished(operator, out, requires_grad, **options)
 
@@ -272,7 +273,7 @@ def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = F
 
 def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Undefined elements with the given strides."""
-    device = transfer.place(options.pop("device", None))
+    device = options["device"] = transfer.place(options.get("device"))
     meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride), device)
     if len(meta.shape) != len(meta.strides):
         raise RuntimeError(f"empty_strided: size {list(size)} and stride {list(stride)} must be of equal lengths")
@@ -303,7 +304,7 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     """Undefined elements in the shape of ``input``, and in its order of dimensions if it has no gaps."""
     meta = input.meta
     kind = dtype or meta.dtype
-    device = transfer.place(options.pop("device", None) or meta.device)
+    device = options["device"] = transfer.place(options.get("device") or meta.device)
     wanted = memory_order("empty_like", memory_format, len(meta.shape))
     if wanted is None and (meta.contiguous or memory_format is contiguous_format):
         out = empty_tensor(meta.shape, kind, device)
@@ -317,6 +318,7 @@ def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     """Zeros in the shape and dtype of ``input``."""
     if input.meta.contiguous and memory_format is None and input.meta.device is cpu:
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
+        options["device"] = options.get("device") or cpu
         return finished("zeros_like", out, requires_grad, **options)
     out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()
     return out.requires_grad_() if requires_grad else out

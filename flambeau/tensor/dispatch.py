@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,6 +38,7 @@ from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
+from flambeau.tensor import operator_modes, overriding
 from flambeau.tensor.base import TensorBase, fill_base
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, put
@@ -53,6 +56,19 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
         return tensor
 
     new_tensor = make
+
+
+def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
+    """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
+    memory = tensor.memory
+    if tensor_class is None:
+        out = new_tensor(memory, tensor.address, tensor.meta)
+    else:
+        out = object.__new__(tensor_class)
+        fill_base(out, memory, tensor.address, tensor.meta)
+    if memory.pending is not None:
+        memory.pending.viewers.append(weakref.ref(out))
+    return out
 
 
 # -- arguments ------------------------------------------------------------------------------------------
@@ -110,12 +126,19 @@ def _value(call: Call, name: str, value: Any) -> Any:
     if not isinstance(value, (bool, int, float)):
         if isinstance(value, complex):
             raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
+        if overriding.overrides(type(value)):
+            overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
     defaults = call.operator.defaults
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, float if isinstance(value, float) else type(value))
+    return NumberSlot(len(call.numbers) - 1, number_kind(value))
+
+
+def number_kind(value: Any) -> type:
+    """bool, int or float, also of numbers that know where they come from."""
+    return bool if isinstance(value, bool) else float if isinstance(value, float) else int
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -273,7 +296,7 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         call.template,
         metas,
         [False] * len(metas),
-        [float if isinstance(n, float) else type(n) for n in call.numbers],
+        [number_kind(n) for n in call.numbers],
         call.sizes,
         folding,
         cast_to,
@@ -310,7 +333,12 @@ def slots_of(template: Any) -> list[TensorSlot]:
 # -- calls ----------------------------------------------------------------------------------------------
 def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
-    call = take_apart(operator, args, kwargs)
+    if context.operator_modes:
+        return operator_modes.ask(operator, args, kwargs)
+    try:
+        call = take_apart(operator, args, kwargs)
+    except overriding.Met as met:
+        return met.result
     return run_call(call) if context.capture is None else context.capture.call(call)
 
 
@@ -617,7 +645,12 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
 
     The target may be an operand. Other operands that share its memory are read before it changes.
     """
-    call = take_apart(operator, args, kwargs)
+    if context.operator_modes:
+        return operator_modes.ask_into(call_into, operator, target, args, kwargs)
+    try:
+        call = take_apart(operator, args, kwargs)
+    except overriding.Met as met:
+        return met.result
     return run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
 
 

@@ -73,7 +73,7 @@ class FunctionContext(Entry):
         tensor = check_saved(self, saved)
         if saved.output < 0:
             return tensor
-        out = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+        out = dispatch.another(tensor)
         out.entry, out.output, out._requires_grad = self, saved.output, True
         return out
 
@@ -106,7 +106,7 @@ class FunctionContext(Entry):
             place = -1 if t is None else places.get(id(t), -1)
             if t is not None and place >= 0 and results[place].entry is self:
                 # The result itself would keep this entry alive for ever.
-                t = dispatch.new_tensor(t.memory, t.address, t.meta)
+                t = dispatch.another(t)
             else:
                 place = -1
             self._saved.append(None if t is None else Saved(t, place))
@@ -162,7 +162,7 @@ class FunctionContext(Entry):
 
 def _separated(tensor: Any) -> Any:
     """An input that is returned as it is, as a tensor of its own over the same memory."""
-    return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+    return dispatch.another(tensor)
 
 
 class Function:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
-from flambeau.tensor.arguments import need_tensor, numpy_names, write_out
-from flambeau.tensor.base import TensorBase
+from flambeau.tensor.arguments import TENSORS, need_tensor, numpy_names, write_out
 
 Dims = int | Sequence[int] | None
 
@@ -131,7 +130,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
 def _extreme(along: Any, between: Any, input: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     need_tensor(along.name, "input", input)
     out = named.pop("out", None)
-    other = named.pop("other", args[0] if args and isinstance(args[0], TensorBase) else None)
+    other = named.pop("other", args[0] if args and isinstance(args[0], TENSORS) else None)
     if other is not None:
         result = between(input, other)
     else:

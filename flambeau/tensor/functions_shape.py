@@ -14,7 +14,7 @@ from flambeau.ops.declare import broadcast_shapes as common_shape
 from flambeau.ops.declare import normalize_dim
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch
-from flambeau.tensor.arguments import given_sizes, numpy_names, write_out
+from flambeau.tensor.arguments import TENSORS, given_sizes, numpy_names, write_out
 from flambeau.tensor.base import TensorBase
 
 
@@ -262,7 +262,7 @@ def _tensors(operator: str, tensors: Any) -> Sequence[Any]:
         kind = ValueError if operator == "cat" else RuntimeError
         raise kind(f"{operator}: expected a non-empty list of Tensors")
     for position, x in enumerate(many):
-        if not isinstance(x, TensorBase):
+        if not isinstance(x, TENSORS):
             raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(x).__name__}")
     return many
 

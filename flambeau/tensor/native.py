@@ -27,7 +27,7 @@ from flambeau.runtime.launch import KernelError
 from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.library import Library
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor import dispatch
+from flambeau.tensor import dispatch, overriding
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
 from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable, remember_backward
 from flambeau.tensor.tape import Saved
@@ -284,6 +284,7 @@ _accepted: list[type[Any]] = []
 def accept(tensor_class: type[Any]) -> None:
     """Let native code treat instances of a subclass as it does plain tensors; for classes that change no operator."""
     _accepted.append(tensor_class)
+    overriding.accept(tensor_class)
     native = library.load()
     if native is not None:
         native.hold_block("accepted", Block(list(map(id, _accepted))))

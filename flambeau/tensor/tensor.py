@@ -132,7 +132,7 @@ class TensorCore(TensorBase):
     def materialize(self) -> None:
         """Somebody looks at the contents: a capture ends here, since what is done with them cannot be replayed."""
         if context.capture is not None:
-            context.capture.flush()
+            context.capture.look(self)
 
     # -- autograd ---------------------------------------------------------------------------------------
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from flambeau.core.context import context
+from flambeau.core.shape import Size
 from flambeau.ops.declare import default_float
-from flambeau.tensor import dispatch, native
+from flambeau.tensor import dispatch, native, overriding
 from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.indexing import ItemMethods
 from flambeau.tensor.methods_factor import FactorMethods
@@ -18,7 +21,7 @@ from flambeau.tensor.methods_pointwise import PointwiseMethods
 from flambeau.tensor.methods_queries import QueryMethods
 from flambeau.tensor.methods_reduce import ReductionMethods
 from flambeau.tensor.methods_shape import ShapeMethods
-from flambeau.tensor.tensor import TensorCore, from_memory
+from flambeau.tensor.tensor import TensorCore
 
 
 class Tensor(
@@ -44,18 +47,57 @@ class Tensor(
         made = legacy_tensor(args, default_float())
         return made if cls is Tensor else made.as_subclass(cls)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if overriding.overrides(cls):
+            overriding.arm()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """What calls of public functions with an instance of a subclass do: run, and give tensors as instances of ``cls``.
+
+        ``func`` is the function, ``types`` the classes of arguments that override. NotImplemented for classes that ``cls`` is not of.
+        """
+        if not all(issubclass(cls, kind) for kind in types):
+            return NotImplemented
+        with overriding.without_overriding():
+            found = func(*args, **(kwargs or {}))
+            return found if func in overriding.unchanged() else _converted(found, cls)
+
     def as_subclass(self, cls: type[Any]) -> Any:
-        """The same memory as an instance of a subclass."""
-        out = from_memory(self.memory, self.address, self.meta, cls)
-        out.entry, out.output, out._requires_grad = self.entry, self.output, self._requires_grad
+        """The same memory and history as an instance of a subclass.
+
+        >>> import flambeau as torch
+        >>> class Samples(torch.Tensor):
+        ...     pass
+        >>> type(torch.ones(2).as_subclass(Samples) + 1).__name__
+        'Samples'
+        """
+        seen = self.view(self.shape) if self._requires_grad and context.grad_enabled else self
+        out = dispatch.another(self, cls)
+        out.entry, out.output, out._requires_grad = seen.entry, seen.output, seen._requires_grad
+        out.view_of, out.seen_version = seen.view_of, seen.seen_version
         return out
 
     @staticmethod
     def _make_subclass(subclass: type[Any], data: Any, require_grad: bool = False) -> Any:
         """A leaf of class ``subclass`` that shares the memory of ``data``."""
-        out = from_memory(data.memory, data.address, data.meta, subclass)
+        out = dispatch.another(data, subclass)
         return out.requires_grad_() if require_grad else out
 
 
+def _converted(value: Any, cls: type[Any]) -> Any:
+    """Tensors as instances of ``cls``, also those in tuples and lists."""
+    if isinstance(value, Tensor):
+        return value if cls is Tensor or isinstance(value, cls) else value.as_subclass(cls)
+    if isinstance(value, (tuple, list)) and type(value) is not Size:
+        items = [_converted(v, cls) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
 dispatch.set_tensor_class(Tensor)
+overriding.set_tensor_class(Tensor)
 native.install(Tensor)

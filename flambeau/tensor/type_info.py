@@ -9,11 +9,11 @@ import numpy as np
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.device import Device, cpu
+from flambeau.core.context import context
+from flambeau.core.device import Device, cpu, device_named
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.ops.declare import result_type as common_type
-from flambeau.tensor import transfer
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.storage_view import UntypedStorage
 
@@ -88,14 +88,25 @@ def get_default_dtype() -> dtype:
 
 
 def get_default_device() -> Device:
-    """Where new tensors are made."""
-    return cpu
+    """Where new tensors are made.
+
+    >>> import flambeau as torch
+    >>> torch.get_default_device()
+    device(type='cpu')
+    """
+    return device_named(None)
 
 
 def set_default_device(device: Any) -> None:
-    """Accepts the CPU, where tensors are made unless ``device=`` says otherwise."""
-    if transfer.place(device) is not cpu:
-        raise NotImplementedError("set_default_device: only 'cpu' is supported so far; pass device= where tensors are made")
+    """Make new tensors on ``device`` in this thread, where no ``device=`` says otherwise; None for the CPU.
+
+    RuntimeError for a name that is no device's.
+
+    >>> import flambeau as torch
+    >>> torch.set_default_device("cpu")
+    """
+    found = None if device is None else device_named(device)
+    context.devices = (None if found is cpu else found, *context.devices[1:])
 
 
 def is_tensor(obj: Any) -> bool:

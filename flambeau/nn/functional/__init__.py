@@ -127,6 +127,7 @@ from flambeau.nn.functional.vision import (
     upsample_bilinear,
     upsample_nearest,
 )
+from flambeau.tensor import overriding
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices",
@@ -147,3 +148,5 @@ __all__ = [
     "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_", "triplet_margin_loss",
     "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
+
+overriding.publish("torch.nn.functional", globals())

@@ -198,12 +198,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return ops.glu(input, dim)
 
 
-def _chosen_dim(name: str, rank: int, dim: int | None, stacklevel: int) -> int:
+def _chosen_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:  # noqa: A002
     if dim is not None:
         return dim
     warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
                   stacklevel=stacklevel)  # fmt: skip
-    return 0 if rank in (0, 1, 3) else 1
+    return 0 if input.dim() in (0, 1, 3) else 1
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:
@@ -213,17 +213,17 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> torch.nn.functional.softmax(torch.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return ops.softmax(input, _chosen_dim("softmax", input.dim(), dim, _stacklevel), dtype)
+    return ops.softmax(input, _chosen_dim("softmax", input, dim, _stacklevel), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:
     """softmax(-input) along `dim`."""
-    return ops.softmin(input, _chosen_dim("softmin", input.dim(), dim, _stacklevel), dtype)
+    return ops.softmin(input, _chosen_dim("softmin", input, dim, _stacklevel), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:
     """log(softmax(input)) along `dim`, accurate also where softmax underflows."""
-    return ops.log_softmax(input, _chosen_dim("log_softmax", input.dim(), dim, _stacklevel), dtype)
+    return ops.log_softmax(input, _chosen_dim("log_softmax", input, dim, _stacklevel), dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -1,0 +1,557 @@
+"""What calls mean while a function is captured: Python functions are entered, the rest goes by a declared table."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.capture.machine import Generator, introspection
+from flambeau.capture.naming import carries, holds_pending
+from flambeau.capture.operators import Operators, until
+from flambeau.capture.places import is_module, is_trusted_module
+from flambeau.capture.recorder import CaptureEntry
+from flambeau.capture.trace import Uncapturable
+from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
+from flambeau.core.context import context
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
+
+__all__ = ["Calls"]
+
+# Builtins that read their arguments and nothing else.
+PURE = frozenset(
+    getattr(builtins, name)
+    for name in (
+        "len abs min max sum range zip enumerate sorted reversed map filter all any divmod round pow repr str int float bool list tuple "
+        "dict set frozenset chr ord hash slice format bytes complex object staticmethod classmethod property bin hex oct ascii bytearray "
+        "memoryview"
+    ).split()
+) | {f for m in (math, operator, itertools) for f in vars(m).values() if callable(f)} | {
+    functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType, types.SimpleNamespace,
+}  # fmt: skip
+CONSTRUCTORS = (list, dict, set, bytearray)
+# Classes with Python code that they run on what they are given are called as they are.
+NATIVE_CLASSES = (types.MappingProxyType, functools.partial, property, staticmethod, classmethod)
+# Python modules that are called, not entered: what they do is of no interest, or talks to the world.
+OPAQUE = frozenset((
+    "traceback", "linecache", "warnings", "logging", "inspect", "copy", "json", "re", "pickle", "random", "os", "time", "datetime",
+    "threading", "subprocess", "numpy", "tqdm", "pathlib", "io", "tempfile", "shutil", "glob", "uuid", "hashlib", "urllib", "string",
+    "textwrap", "pprint", "decimal", "fractions", "statistics", "struct", "csv", "argparse", "unittest", "pytest", "_pytest", "weakref",
+    "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
+    "sklearn", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
+))  # fmt: skip
+SILENT = frozenset(("print",))  # unknown to need tensors only when they are given some
+# Methods of tensors that give their values away.
+VALUES = frozenset((
+    "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__", "__str__",
+    "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
+    "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
+))  # fmt: skip
+# Those after which other code shares memory with a tensor.
+EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
+# Functions of ours that do something outside, or need values.
+WORLD = frozenset((
+    "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "save", "load", "set_num_threads", "set_default_dtype",
+    "set_default_device", "set_printoptions", "from_numpy", "from_dlpack", "as_tensor", "tensor", "frombuffer", "equal", "allclose",
+    "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere", "is_nonzero", "histogram", "histogramdd",
+    "fork_rng", "synchronize", "assert_close", "set_detect_anomaly", "load_state_dict", "combinations", "repeat_interleave",
+))  # fmt: skip
+WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing")
+# Functions of ours that call what they are given: they are entered like the user's.
+ENTERED = frozenset((
+    "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
+    "flambeau.functional",
+))  # fmt: skip
+MUTATORS = {
+    list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
+    dict: frozenset(("update", "clear")),
+    set: frozenset(("add", "update", "discard", "remove", "clear")),
+}
+RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard"))
+READERS = frozenset((
+    "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference", "isdisjoint",
+    "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
+))  # fmt: skip
+
+
+class Entered:
+    """A Python function that native code calls: the call comes back to the interpreter."""
+
+    def __init__(self, semantics: Calls, function: Any) -> None:
+        self.semantics = semantics
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.semantics.fixed(self.semantics.call(self.function, args, kwargs))
+
+
+class Calls(Operators):
+    """Calls."""
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function = self.trace.fix(function) if type(function) is Box else function
+        kind = type(function)
+        if kind is types.MethodType:
+            if type(function.__func__) is not types.FunctionType:
+                return self.call(function.__func__, (function.__self__, *args), kwargs) if not is_ours(type(function.__func__)) else (
+                    self.native(function, args, kwargs)
+                )
+            if self.is_entered(function.__func__):
+                return self.call(function.__func__, (function.__self__, *args), kwargs)
+            return self.native(function, args, kwargs)
+        if kind is types.FunctionType:
+            if self.is_entered(function):
+                self._know_cells(function)
+                if function.__defaults__ or function.__kwdefaults__:
+                    args, kwargs = self._with_defaults(function, args, kwargs)
+                return self.machine.call_function(function, args, kwargs)
+            return self.native(function, args, kwargs)
+        aside = self.asides().get(function) if kind in HASHED else None
+        if aside is not None:
+            return aside(*args, **kwargs)
+        if kind is functools.partial:
+            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+        if kind is Entered:
+            return self.call(function.function, args, kwargs)
+        if isinstance(function, type):
+            return self.construct(function, args, kwargs)
+        if is_module(function):
+            return self._module(function, args, kwargs)
+        inner = getattr(function, "_torchdynamo_orig_callable", None) if is_ours(kind) else None
+        if inner is not None:
+            return self.call(inner, args, kwargs)
+        method = static_lookup(kind, "__call__")
+        if type(method) is types.FunctionType and self.is_entered(method):
+            return self.call(method, (function, *args), kwargs)
+        return self.native(function, args, kwargs)
+
+    def is_entered(self, function: types.FunctionType) -> bool:
+        """Whether a Python function is interpreted."""
+        module = function.__module__ or function.__globals__.get("__name__") or ""
+        top = module.partition(".")[0]
+        if top in ("flambeau", "torch"):
+            return function.__globals__.get("__name__") in ENTERED and self.machine.can_enter(function)
+        return top not in OPAQUE and self.machine.can_enter(function)
+
+    def _know_cells(self, function: types.FunctionType) -> None:
+        """The cells of an outside function are outside places."""
+        trace = self.trace
+        if not function.__closure__ or id(function) in trace.numbers_of or not trace.recording:
+            return
+        if is_trusted_module(function.__globals__.get("__name__")):
+            return
+        found = trace.known.get(id(function))
+        name = found[0] if found is not None else trace.tree.constant(function)
+        for i, cell in enumerate(function.__closure__):
+            if id(cell) not in trace.inside:
+                self.namer.cells.setdefault(id(cell), (cell, f"{name}.__closure__[{i}]"))
+
+    def _with_defaults(self, function: types.FunctionType, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Arguments left out, read from the outside function that holds their defaults."""
+        if id(function) in self.trace.numbers_of or not self.trace.recording or is_trusted_module(function.__module__):
+            return args, kwargs
+        code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+        found = self.trace.known.get(id(function))
+        name = found[0] if found is not None else self.trace.tree.constant(function)
+        first = code.co_argcount - len(defaults)
+        given = dict(kwargs)
+        for i in range(max(first, len(args)), code.co_argcount):
+            parameter = code.co_varnames[i]
+            if parameter not in given and i >= code.co_posonlyargcount:
+                text = f"{name}.__defaults__[{i - first}]"
+                given[parameter] = self.trace.read((id(function), "default", i), text, lambda i=i: function.__defaults__[i - first])
+        for parameter in named:
+            if parameter not in given:
+                text = f"{name}.__kwdefaults__[{parameter!r}]"
+                given[parameter] = self.trace.read((id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p])
+        return args, given
+
+    # -- Modules ----------------------------------------------------------------------------------------
+    def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Modules of the library run natively when all in them are; of others the forward is entered."""
+        self.note_module(module)
+        if is_native_module(module):
+            return self.native(module, args, kwargs)
+        call = static_lookup(type(module), "__call__")
+        if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
+            return self.call(call, (module, *args), kwargs)
+        forward = module.__dict__.get("forward") or self._of_module(module, "forward")
+        return self.call(forward, args, kwargs)
+
+    # -- classes ----------------------------------------------------------------------------------------
+    def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if cls is type and len(args) == 1:
+            return type(args[0].value) if type(args[0]) is Box else type(args[0])
+        if cls is super or cls in PURE or cls in NATIVE_CLASSES:
+            return super().construct(cls, args, kwargs) if cls is super and not args else self.native(cls, args, kwargs)
+        meta = static_lookup(type(cls), "__call__")
+        if type(meta) is types.FunctionType:
+            return self.native(cls, args, kwargs) if is_trusted_module(meta.__module__) else self.call(meta, (cls, *args), kwargs)
+        if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
+            self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
+        new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
+        python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
+        if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
+            return cls(*[self.kept(a) for a in args], **{k: self.kept(v) for k, v in kwargs.items()})
+        entered = type(init) is types.FunctionType and self.is_entered(init)
+        if issubclass(cls, BaseException) and not python_new:
+            made = self.trace.new(cls.__new__(cls, *[self.kept(a) for a in args]))
+            if entered:
+                self.call(init, (made, *args), kwargs)
+            else:
+                init(made, *[self.kept(a) for a in args], **kwargs)
+            return made
+        if python_new and self.is_entered(new.__func__):
+            made = self.call(new.__func__, (cls, *args), kwargs)
+        elif entered and (new is object.__new__ or isinstance(new, types.BuiltinFunctionType)):
+            made = self.trace.new(object.__new__(cls)) if new is object.__new__ else new(cls, *args)
+        elif cls.__module__ != "builtins" and new is object.__new__ and init is object.__init__ and not is_ours(cls):
+            return self.trace.new(cls(*args, **kwargs))
+        else:
+            return self.native(cls, args, kwargs)
+        if isinstance(made, cls):
+            init = static_lookup(type(made), "__init__")
+            if type(init) is types.FunctionType:
+                self.call(init, (made, *args), kwargs)
+            else:
+                init(made, *args, **kwargs)
+        return made
+
+    # -- native code ------------------------------------------------------------------------------------
+    def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call something that is not interpreted."""
+        if not self.trace.recording:
+            return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, types.ModuleType) or isinstance(function, type):
+            owner = None
+        if owner is not None and type(owner) is Box:
+            owner = self.trace.fix(owner)
+        if self.is_own(function, owner):
+            return self._own(function, owner, args, kwargs)
+        if isinstance(owner, (list, dict, set)) and not self.is_iterator(owner):
+            return self._container_method(function, owner, args, kwargs)
+        if function in (object.__new__, object.__init__, object.__setattr__, object.__getattribute__) or owner is object:
+            return self._object_method(function, args, kwargs)
+        method_of_atom = type(owner) in ATOMS and owner is not None and not isinstance(owner, types.ModuleType)
+        if method_of_atom or self._is_pure(function) or type(owner) is super:
+            return self._pure(function, args, kwargs)
+        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
+            return function(*args, **kwargs)
+        module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
+        if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
+            self.trace.leave("a weak reference shows when an object made inside ends")
+        silent = function is print or module in OPAQUE or is_trusted_module(module)
+        return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
+
+    @staticmethod
+    def is_iterator(value: Any) -> bool:
+        return hasattr(value, "__next__")
+
+    @staticmethod
+    def _is_pure(function: Any) -> bool:
+        try:
+            return function in PURE
+        except TypeError:
+            return False
+
+    def _plain(self, value: Any) -> Any:
+        if type(value) is Box:
+            return value.value
+        if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
+            return tuple([self._plain(v) for v in value])
+        return value
+
+    def is_own(self, function: Any, owner: Any) -> bool:
+        """Whether a callable is this package's."""
+        if isinstance(owner, TensorBase) or (owner is not None and not isinstance(owner, type) and is_ours(type(owner))):
+            return True
+        if isinstance(function, type):
+            return is_ours(function)
+        module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None) or ""
+        return module.partition(".")[0] in ("flambeau", "torch") or is_ours(type(function))
+
+    def _own(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one of our functions on pending tensors; what reads values or does something outside becomes a step."""
+        name = getattr(function, "__name__", "")
+        module = getattr(function, "__module__", None) or type(owner).__module__
+        tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if name in EXPORTS:
+            self.session.exported = True
+        if tensor_method and name in VALUES:
+            return self.host(function, args, kwargs, forget=False)
+        if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
+            flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
+            return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
+            return self.host(function, args, kwargs, forget=False)
+        if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
+            return self.host(function, args, kwargs)
+        for value in (owner, *args, *kwargs.values()):
+            if is_module(value):
+                self.note_module(value)
+        plain = [self._argument(function, name, a) for a in args]
+        return function(*plain, **{k: self._argument(function, name, v) for k, v in kwargs.items()})
+
+    def _argument(self, function: Any, name: str, value: Any) -> Any:
+        if type(value) is Box:
+            return self._for_tensor(ALIASES.get(name, name), value)
+        if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
+            return Entered(self, value)
+        return self.brought_in(self.fixed(value))
+
+    def _tape_is_inside(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether all that backward would go through was recorded in the segment that is open."""
+        roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
+        waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
+        entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
+        seen: set[int] = set()
+        while entries:
+            entry = entries.pop()
+            if id(entry) in seen or isinstance(entry, TensorBase):
+                continue
+            seen.add(id(entry))
+            if not isinstance(entry, (CaptureEntry, ViewReadEntry, ViewWriteEntry)) and type(entry).__module__ != "flambeau.tensor.function":
+                return False
+            if isinstance(entry, CaptureEntry) and entry.recorder is not self.namer.writer.recorder:
+                return False
+            entries += [edge[0] for edge in entry.edges if edge is not None]
+        return True
+
+    def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = function.__name__
+        if not self.outside(owner):
+            if name in ("append", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
+                args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
+                return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
+            if name == "sort" and kwargs.get("key") is not None:
+                kwargs = {**kwargs, "key": self._callback(kwargs["key"])}
+            found = function(*[self.fixed(a) for a in args], **{k: self.fixed(v) for k, v in kwargs.items()})
+            return self.trace.new(found) if name == "copy" else self.boxed(found)
+        if name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
+            kept = [self.kept(a) for a in args]
+            options = {k: self.kept(v) for k, v in kwargs.items()}
+            self._wrote_all(owner)
+            self.write(lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args)
+            return None
+        found = self.host(function, args, kwargs, flush=holds_pending((args, kwargs)), forget=False)
+        if name not in READERS:
+            self._wrote_all(owner)
+        return found
+
+    def _wrote_all(self, owner: Any) -> None:
+        self.trace.wrote(owner, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(owner)]:
+            del self.trace.reads[place]
+
+    def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if function is object.__new__:
+            return self.trace.new(function(args[0]))
+        name = getattr(function, "__name__", "")
+        if name == "__setattr__" and len(args) >= 2:
+            target, (key, value) = (function.__self__, args) if len(args) == 2 else (args[0], args[1:])
+            if self.outside(target):
+                kept = self.kept(value)
+                self.trace.wrote(target, key, value)
+                text = self.trace.tree.constant(object.__setattr__)
+                self.write(
+                    lambda: f"{text}({self.namer.name(target)}, {key!r}, {self.namer.name(value)})",
+                    lambda: object.__setattr__(target, key, kept), value,
+                )  # fmt: skip
+                return None
+            return object.__setattr__(target, key, self.kept(value))
+        if name == "__getattribute__":
+            target, key = (function.__self__, args[0]) if len(args) == 1 else args
+            attributes = getattr(target, "__dict__", {})
+            if key in attributes:
+                return self._read_attribute(target, key)
+        return function(*[self.fixed(a) for a in args], **kwargs)
+
+    def _callback(self, value: Any) -> Any:
+        return Entered(self, value) if self._calls_back(value) else value
+
+    def _calls_back(self, value: Any) -> bool:
+        """Whether native code that calls this would do something that is to be seen."""
+        if type(value) in (types.FunctionType, types.MethodType):
+            return True
+        owner = getattr(value, "__self__", None)
+        return type(value) is types.BuiltinFunctionType and isinstance(owner, (list, dict, set)) and self.outside(owner)
+
+    def _pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function that only reads its arguments: a step where these may be others at the next call, else done now."""
+        values = (*args, *kwargs.values())
+        for value in values:
+            if is_module(value):
+                self.note_module(value)
+        if any(self._calls_back(v) for v in values):
+            plain = [self._callback(self.brought_in(a)) for a in args]
+            found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
+            return self.trace.new(found) if type(found) in CONSTRUCTORS else found
+        for i, value in enumerate(args):
+            if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
+                args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
+        special = SPECIAL.get(function)
+        if special is not None and args and type(static_lookup(type(args[0]), special)) is types.FunctionType and not is_ours(type(args[0])):
+            return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
+        owner = getattr(function, "__self__", None)
+        if any(isinstance(v, TensorBase) for v in values) and function in (bool, int, float, str, repr, format, complex, round):
+            return self.host(function, args, kwargs, forget=False)
+        if any(self._varies(v) for v in values) or (type(owner) not in (types.ModuleType, type(None), type) and self._varies(owner)):
+            return self.host(function, args, kwargs, flush=holds_pending(values), forget=False)
+        found = function(*[self.fixed(a) for a in args], **{k: self.fixed(v) for k, v in kwargs.items()})
+        if type(found) in CONSTRUCTORS:
+            return self.trace.new(found)
+        return found
+
+    def _varies(self, value: Any) -> bool:
+        """Whether the same program may meet another content of this value."""
+        if carries(value, self.trace.known):
+            return True
+        if type(value) in (tuple, list) and not self.outside(value):
+            return any(self.outside(v) and self._varies(v) for v in value)
+        return self.outside(value) and not isinstance(value, (TensorBase, type, types.ModuleType, types.FunctionType)) and not is_ours(type(value))
+
+    # -- unknown code -----------------------------------------------------------------------------------
+    def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
+        trace, namer = self.trace, self.namer
+        if not trace.recording:
+            return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
+        if flush or trace.deferred or self.session.exported:
+            namer.writer.flush()
+        plain = [self._plain(a) for a in args]
+        options = {k: self._plain(v) for k, v in kwargs.items()}
+        try:
+            text = namer.call_text(self._function_name(function), args, kwargs)
+        except Uncapturable as reason:
+            trace.leave(str(reason))
+            return function(*plain, **options)
+        if forget or flush:
+            self.session.sync_modes()
+
+        def run() -> Any:
+            capture, context.capture = context.capture, None
+            try:
+                return function(*plain, **options)
+            finally:
+                context.capture = capture
+
+        if flush:
+            self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
+        name, value = trace.step(text, run)
+        if forget:
+            trace.reads.clear()
+            self.session.read_modes()
+        if value is None or value is NotImplemented:
+            trace.check(name, "look", ("value", (type(value), value)))
+            return value
+        return trace.adopt(value, name, dynamic=True)
+
+    def _function_name(self, function: Any) -> str:
+        owner = getattr(function, "__self__", None)
+        name = getattr(function, "__name__", None)
+        if owner is None or isinstance(owner, (types.ModuleType, type)) or name is None or not hasattr(owner, name):
+            if self.outside(function):
+                return self.namer.name(function)
+            return self.trace.tree.constant(function)
+        return f"{self.namer.name(owner)}.{name}" if not isinstance(owner, (int, float, str)) else f"({self.namer.name(owner)}).{name}"
+
+    # -- functions with a meaning of their own ----------------------------------------------------------
+    def asides(self) -> dict[Any, Callable[..., Any]]:
+        """The functions that mean something else here."""
+        if not self._asides:
+            self._asides = {
+                getattr: self._getattr, hasattr: self._hasattr, setattr: self.store_attribute, delattr: self.delete_attribute,
+                iter: self._iter, next: self._next, isinstance: self._isinstance, issubclass: issubclass, callable: callable,
+                id: self._id, operator.getitem: self.subscript, operator.setitem: self.store_subscript, vars: self._vars,
+                builtins.__build_class__: self.build_class,
+                globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
+                dir: lambda *a: introspection.FUNCTIONS[dir](self, *a), all: self._all, any: self._any,
+                __import__: lambda *a, **k: __import__(*a, **k),
+            }  # fmt: skip
+        return self._asides
+
+    def _getattr(self, obj: Any, name: Any, *default: Any) -> Any:
+        try:
+            return self.load_attribute(obj, self.trace.fix(name))
+        except AttributeError:
+            if not default:
+                raise
+        return default[0]
+
+    def _hasattr(self, obj: Any, name: Any) -> bool:
+        try:
+            self.load_attribute(obj, self.trace.fix(name))
+        except AttributeError:
+            return False
+        return True
+
+    def _iter(self, value: Any, *sentinel: Any) -> Any:
+        return self.machine.call_function(until, (value, *sentinel), {}) if sentinel else self.iterator(value)
+
+    def _next(self, iterator: Any, *default: Any) -> Any:
+        try:
+            return self.advance(iterator)
+        except StopIteration:
+            if not default:
+                raise
+        return default[0]
+
+    def _isinstance(self, value: Any, kinds: Any) -> bool:
+        return isinstance(value.value if type(value) is Box else value, kinds)
+
+    def _id(self, value: Any) -> Any:
+        value = self.trace.fix(value)
+        if self.outside(value) and not isinstance(value, TensorBase):
+            return self.host(id, (value,), {}, flush=False, forget=False)
+        return id(value)
+
+    def _vars(self, *args: Any) -> Any:
+        return self.load_attribute(args[0], "__dict__") if args else introspection.FUNCTIONS[locals](self)
+
+    def _all(self, values: Any) -> bool:
+        return all(self.truth(v) for v in self._items(values))
+
+    def _any(self, values: Any) -> bool:
+        return any(self.truth(v) for v in self._items(values))
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.namer = session.namer
+        self._asides: dict[Any, Callable[..., Any]] = {}
+
+    own_generators = (Generator,)
+
+
+HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
+ALIASES = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
+    "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
+}  # fmt: skip
+SPECIAL = {len: "__len__", abs: "__abs__", str: "__str__", repr: "__repr__", int: "__int__", float: "__float__", hash: "__hash__", format: "__format__", round: "__round__", reversed: "__reversed__"}
+CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
+
+
+def is_native_module(module: Any) -> bool:
+    """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
+    return all(
+        type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules()
+    )
+
+
+def has_hooks(module: Any) -> bool:
+    """Whether something runs around the Module's forward."""
+    state = module.__dict__
+    call = static_lookup(type(module), "_call_impl")
+    everywhere = call.__globals__ if type(call) is types.FunctionType else {}
+    return any(state.get(k) for k in HOOKS) or any(everywhere.get(k) for k in GLOBAL_HOOKS) or state.get("_compiled_call_impl") is not None
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS = ("global_forward_hooks", "global_forward_pre_hooks", "global_backward_hooks", "global_backward_pre_hooks")

@@ -1,0 +1,239 @@
+"""How values are written in the residual program: literals, variables, and objects that are made when they are let out."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from flambeau.capture.segments import Writer
+from flambeau.capture.trace import Trace, Uncapturable, contents_of
+from flambeau.capture.values import ATOMS, CLASSES, Box, value_key
+from flambeau.tensor.base import TensorBase
+
+__all__ = ["Namer", "carries", "holds_pending"]
+
+DEEPEST = 4
+CONTAINERS = (tuple, list, dict, set, frozenset)
+LITERALS = (int, bool, str, type(None))
+SMALL = range(-5, 257)  # integers that CPython keeps one object of
+
+
+def members(value: Any) -> Sequence[Any]:
+    """What a plain container holds."""
+    return [*value.keys(), *value.values()] if isinstance(value, dict) else list(value)
+
+
+def holds_pending(value: Any, depth: int = DEEPEST) -> bool:
+    """Whether a value is, or holds, a tensor that is not computed yet."""
+    if isinstance(value, TensorBase):
+        return value.memory.pending is not None
+    if depth and type(value) in CONTAINERS:
+        return any(holds_pending(v, depth - 1) for v in members(value))
+    if depth and isinstance(value, types.FunctionType):
+        return any(holds_pending(c.cell_contents, depth - 1) for c in value.__closure__ or () if _filled(c))
+    attributes = getattr(value, "__dict__", None)
+    if depth and type(attributes) is dict and not isinstance(value, CLASSES) and type(value) not in ATOMS:
+        return any(holds_pending(v, depth - 1) for v in list(attributes.values()))
+    return False
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - an empty cell raises
+    except ValueError:
+        return False
+    return True
+
+
+def carries(value: Any, known: dict[int, tuple[str, Any]], depth: int = DEEPEST) -> bool:
+    """Whether a value is, or holds, a number that may differ in the next call."""
+    kind = type(value)
+    if kind is Box:
+        return True
+    if kind in (float, int):
+        return id(value) in known
+    if depth and kind in CONTAINERS and id(value) not in known:
+        return any(carries(v, known, depth - 1) for v in members(value))
+    return False
+
+
+class Namer:
+    """Names values; what was made inside comes into being in the program at the moment that its name is asked for."""
+
+    def __init__(self, trace: Trace, writer: Writer) -> None:
+        self.trace = trace
+        self.writer = writer
+        writer.name_of = self.name
+        self.inline = False  # tuples are written where they are used, not kept for a second use
+        self.cells: dict[int, tuple[Any, str]] = {}  # of outside functions: the cell and the expression for it
+
+    def name(self, value: Any) -> str:
+        """An expression for a value over variables and constants of the program."""
+        trace = self.trace
+        kind = type(value)
+        if not trace.recording:
+            return ""
+        if kind is Box:
+            return value.name
+        found = trace.known.get(id(value))
+        if found is not None and found[1] is value and not isinstance(value, TensorBase):
+            return found[0]
+        if isinstance(value, TensorBase):
+            return self.writer.name(value)
+        if kind in LITERALS and len(repr(value)) < 60:
+            return repr(value)
+        if kind in ATOMS or (isinstance(value, CLASSES) and kind is not types.BuiltinFunctionType):
+            return trace.tree.constant(_shared_atom(trace, value))
+        maker = MAKERS.get(kind)
+        if maker is not None:
+            return maker(self, value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{trace.tree.constant(kind)}({self.listed(value)})"
+        if isinstance(value, tuple) and kind is not tuple:
+            return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
+        if isinstance(value, BaseException):
+            return self._exception(value)
+        if id(value) in trace.inside:
+            return self._instance(value)
+        if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or hasattr(value, "__next__")):
+            return trace.tree.constant(value)  # neither made inside nor read from a place that may change
+        raise Uncapturable(f"{kind.__name__} object made inside is let out")
+
+    def listed(self, values: Sequence[Any]) -> str:
+        """Names with commas between."""
+        return ", ".join([self.name(v) for v in values])
+
+    def call_text(self, function: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+        """A call of ``function``."""
+        parts = [self.name(a) for a in args]
+        if all(k.isidentifier() for k in kwargs):
+            parts += [f"{k}={self.name(v)}" for k, v in kwargs.items()]
+        elif kwargs:
+            parts.append(f"**{{{', '.join(f'{k!r}: {self.name(v)}' for k, v in kwargs.items())}}}")
+        return f"{function}({', '.join(parts)})"
+
+    def born(self, value: Any, expression: str) -> str:
+        """Let an object made inside out: a step makes it."""
+        trace = self.trace
+        name, real = trace.step(expression, lambda: value, birth=trace.numbers_of.get(id(value)))
+        trace.know(value, name)
+        if real is not value:
+            trace.known.setdefault(id(real), (name, real))
+            if isinstance(value, (list, dict, set)):  # what the replay did to its own since then
+                trace.contents.append((value, contents_of(real)))
+        return name
+
+    # -- by type ----------------------------------------------------------------------------------------
+    def _tuple(self, value: tuple[Any, ...]) -> str:
+        text = f"({self.listed(value)},)" if value else "()"
+        if self.inline or all(type(v) in ATOMS for v in value):
+            return text
+        return self.born(value, text)
+
+    def _list(self, value: list[Any]) -> str:
+        if not any(isinstance(v, CONTAINERS) or id(v) in self.trace.inside for v in value):
+            return self.born(value, f"[{self.listed(value)}]")
+        name = self.born(value, "[]")
+        self.trace.step(f"{name}.extend([{self.listed(value)}])", lambda: None, out=False)
+        return name
+
+    def _dict(self, value: dict[Any, Any]) -> str:
+        name = self.born(value, "{}")
+        for key, item in value.items():
+            self.trace.step(f"{name}[{self.name(key)}] = {self.name(item)}", lambda: None, out=False)
+        return name
+
+    def _set(self, value: set[Any]) -> str:
+        return self.born(value, f"{{{self.listed(list(value))}}}" if value else "set()")
+
+    def _frozenset(self, value: frozenset[Any]) -> str:
+        return f"frozenset([{self.listed(list(value))}])"
+
+    def _function(self, value: types.FunctionType) -> str:
+        trace, constant = self.trace, self.trace.tree.constant
+        if not trace.numbers_of.get(id(value)):
+            return constant(value)
+        cells = [self.cell(c) for c in value.__closure__ or ()]
+        closure = f"({', '.join(cells)},)" if cells else "None"
+        defaults, named = self.name(value.__defaults__), self.name(value.__kwdefaults__)
+        text = (
+            f"{constant(make_function)}({constant(value.__code__)}, {constant(value.__globals__)}, {value.__name__!r}, {defaults}, "
+            f"{named}, {closure}, {value.__qualname__!r}, {self.name(value.__dict__) if value.__dict__ else None})"
+        )
+        return self.born(value, text)
+
+    def cell(self, cell: Any) -> str:
+        """An expression for a cell."""
+        trace = self.trace
+        found = trace.known.get(id(cell))
+        if found is not None:
+            return found[0]
+        if id(cell) in self.cells:
+            return self.cells[id(cell)][1]
+        if id(cell) not in trace.inside:
+            return trace.tree.constant(cell)
+        name = self.born(cell, f"{trace.tree.constant(types.CellType)}()")
+        if _filled(cell):
+            trace.step(f"{name}.cell_contents = {self.name(cell.cell_contents)}", lambda: None, out=False)
+        return name
+
+    def _method(self, value: types.MethodType) -> str:
+        return f"{self.trace.tree.constant(types.MethodType)}({self.name(value.__func__)}, {self.name(value.__self__)})"
+
+    def _native_method(self, value: Any) -> str:
+        owner = value.__self__
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            return self.trace.tree.constant(value)
+        return f"{self.name(owner)}.{value.__name__}"
+
+    def _partial(self, value: Any) -> str:
+        return self.call_text(self.trace.tree.constant(partial), (value.func, *value.args), value.keywords)
+
+    def _slice(self, value: slice) -> str:
+        return f"slice({self.name(value.start)}, {self.name(value.stop)}, {self.name(value.step)})"
+
+    def _instance(self, value: Any) -> str:
+        constant, kind = self.trace.tree.constant, type(value)
+        attributes = getattr(value, "__dict__", None)
+        if not isinstance(attributes, dict) or isinstance(value, CONTAINERS) or getattr(kind, "__slots__", None):
+            raise Uncapturable(f"{kind.__name__} object made inside is let out")
+        name = self.born(value, f"{constant(object.__new__)}({constant(kind)})")
+        for key, item in attributes.items():
+            self.trace.step(f"{name}.__dict__[{key!r}] = {self.name(item)}", lambda: None, out=False)
+        return name
+
+    def _exception(self, value: BaseException) -> str:
+        kind = type(value)
+        if any(type(a) not in (*ATOMS, Box) for a in value.args):
+            raise Uncapturable(f"{kind.__name__} made inside is let out")
+        name = self.born(value, f"{self.trace.tree.constant(kind)}({self.listed(value.args)})")
+        return name
+
+
+def _shared_atom(trace: Trace, value: Any) -> Any:
+    """One object for all equal atoms, so that the program has one constant of them."""
+    if isinstance(value, CLASSES):
+        return value
+    return trace.tree.atoms.setdefault(value_key(value) if type(value) in ATOMS else id(value), value)
+
+
+def make_function(
+    code: types.CodeType, namespace: dict[str, Any], name: str, defaults: Any, named: Any, closure: Any, qualified: str, attributes: Any
+) -> types.FunctionType:
+    """A function as ``def`` makes it."""
+    function = types.FunctionType(code, namespace, name, defaults, closure)
+    function.__kwdefaults__ = named
+    function.__qualname__ = qualified
+    if attributes:
+        function.__dict__.update(attributes)
+    return function
+
+
+PLAIN_CONSTANTS = (types.CodeType, property, staticmethod, classmethod, types.MethodWrapperType, types.WrapperDescriptorType)
+MAKERS: dict[type, Callable[[Namer, Any], str]] = {
+    tuple: Namer._tuple, list: Namer._list, dict: Namer._dict, set: Namer._set, frozenset: Namer._frozenset,
+    types.FunctionType: Namer._function, types.CellType: Namer.cell, types.MethodType: Namer._method, partial: Namer._partial,
+    types.BuiltinMethodType: Namer._native_method, types.MethodWrapperType: Namer._native_method, slice: Namer._slice,
+}  # fmt: skip

@@ -1,0 +1,336 @@
+"""What operators, comparisons, truth, iteration and the making of containers mean while a function is captured."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from flambeau.capture.machine.semantics import CONVERSIONS
+from flambeau.capture.naming import holds_pending
+from flambeau.capture.places import Places, is_module
+from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
+from flambeau.core.numbers import HostInteger, HostNumber
+from flambeau.tensor.base import TensorBase
+
+__all__ = ["NamedRead", "Operators"]
+
+# Operations of tensors and numbers in which a number is an operand like another tensor.
+WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge"))
+SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@", "lshift": "<<",
+    "rshift": ">>", "and_": "&", "or_": "|", "xor": "^", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+class NamedRead:
+    """Gives the number in a variable of the program: at the first run the one at hand."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+class Operators(Places):
+    """Operators on values."""
+
+    # -- arithmetic -------------------------------------------------------------------------------------
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        return self._operate(name, getattr(operator, name), a, b)
+
+    def inplace(self, name: str, a: Any, b: Any) -> Any:
+        act = getattr(operator, "i" + name.rstrip("_"))
+        special = f"__i{name.rstrip('_')}__"
+        if self.outside(a) and isinstance(a, (list, dict, set)):
+            return self.host(act, (a, b), {}, flush=holds_pending(b))
+        method = static_lookup(type(a), special)
+        if type(method) is types.FunctionType and not is_ours(type(a)):
+            found = self.call(method, (a, b), {})
+            if found is not NotImplemented:
+                return found
+        elif isinstance(a, TensorBase) or method is not None:
+            return act(a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b))
+        return self._operate(name, act, a, b)
+
+    def compare(self, name: str, a: Any, b: Any) -> Any:
+        return self._operate(name, getattr(operator, name), a, b)
+
+    def _operate(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        first, second = type(a), type(b)
+        if first is Box or second is Box:
+            return self._with_box(name, act, a, b)
+        if (first in PLAIN or isinstance(a, TensorBase)) and (second in PLAIN or isinstance(b, TensorBase)):
+            if self._reads_outside(a) or self._reads_outside(b):
+                return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
+            return self._made(act(self.fixed(a), self.fixed(b)))
+        return self._by_method(name, act, a, b)
+
+    def _reads_outside(self, value: Any) -> bool:
+        return isinstance(value, (list, dict, set, tuple)) and self.outside(value)
+
+    def _made(self, value: Any) -> Any:
+        return self.trace.new(value) if type(value) in (list, dict, set) else value
+
+    def _with_box(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        other = b if type(a) is Box else a
+        if isinstance(other, TensorBase):
+            return act(self._for_tensor(name, a), self._for_tensor(name, b))
+        if type(other) is not Box and type(other) not in ATOMS:
+            return self._operate(name, act, self.trace.fix(a), self.trace.fix(b))
+        if not self.trace.recording:
+            return act(self.trace.fix(a), self.trace.fix(b))
+        x, y = (v.value if type(v) is Box else v for v in (a, b))
+        sign, names = SIGNS[name], [self.namer.name(v) for v in (a, b)]
+        found, value = self.trace.step(f"{names[0]} {sign} {names[1]}", lambda: act(x, y))
+        return Box(value, found)
+
+    def _for_tensor(self, name: str, value: Any) -> Any:
+        """A number that meets a tensor: an input of the segment where the operation takes numbers like tensors."""
+        if type(value) is not Box:
+            return self.fixed(value)
+        kind = type(value.value)
+        if name not in WITH_NUMBERS or kind not in (int, float) or not self.trace.recording:
+            return self.trace.fix(value)
+        return (HostNumber if kind is float else HostInteger).of(NamedRead(value.name, value.value))
+
+    def _by_method(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        plain = name.rstrip("_")
+        there = f"__{plain}__"
+        back = f"__{SWAPPED[name]}__" if name in SWAPPED else f"__r{plain}__"
+        ways = [(a, there, b), (b, back, a)]
+        if type(b) is not type(a) and issubclass(type(b), type(a)) and static_lookup(type(b), back) is not static_lookup(type(a), back):
+            ways.reverse()
+        methods = [static_lookup(type(owner), special) for owner, special, _ in ways]
+        if not any(type(m) is types.FunctionType and not is_ours(type(o)) for m, (o, _, _) in zip(methods, ways, strict=True)):
+            return self._native_operation(act, a, b)
+        for method, (owner, _, other) in zip(methods, ways, strict=True):
+            if method is None:
+                continue
+            found = self.call(types.MethodType(method, owner), (other,), {})
+            if found is not NotImplemented:
+                return found
+        return act(a, b)  # the error that Python gives, or the default comparison
+
+    def _native_operation(self, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, (type, types.ModuleType, types.FunctionType)) for v in (a, b)):
+            return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
+        return act(self.fixed(a), self.fixed(b))
+
+    def unary(self, name: str, a: Any) -> Any:
+        if name in ("not", "not_"):
+            return not self.truth(a)
+        act = getattr(operator, name)
+        if type(a) is Box:
+            if not self.trace.recording:
+                return act(a.value)
+            sign = {"neg": "-", "pos": "+", "invert": "~"}[name.rstrip("_")]
+            found, value = self.trace.step(f"{sign}{a.name}", lambda: act(a.value))
+            return Box(value, found)
+        method = static_lookup(type(a), f"__{name.rstrip('_')}__")
+        if type(method) is types.FunctionType and not is_ours(type(a)):
+            return self.call(method, (a,), {})
+        return act(a)
+
+    def is_same(self, a: Any, b: Any) -> bool:
+        x, y = (v.value if type(v) is Box else v for v in (a, b))
+        same = x is y
+        if self.trace.recording and x is not None and y is not None and self.outside(x) and self.outside(y):
+            first, second = self.trace.known[id(x)][0], self.trace.known[id(y)][0]
+            if first != second:
+                return self.trace.check(f"{first} is {second}", "same", same)
+        if type(a) is Box and type(b) is not Box and type(y) is bool:
+            return self.trace.check(f"{a.name} is {y}", "same", same)
+        return same
+
+    def contains(self, container: Any, item: Any) -> Any:
+        container = self.trace.fix(container)
+        method = static_lookup(type(container), "__contains__")
+        if type(method) is types.FunctionType and not is_ours(type(container)):
+            return self.call(method, (container, item), {})
+        if isinstance(container, TensorBase):
+            return self.host(operator.contains, (container, item), {}, forget=False)
+        if method is None and self._iterates_in_python(container):
+            return any(self.truth(self.compare("eq", v, item)) for v in self._items(container))
+        if (self.outside(container) and not is_ours(type(container))) or type(item) is Box:
+            return self.host(operator.contains, (container, item), {}, flush=holds_pending((container, item)), forget=False)
+        return operator.contains(container, self.fixed(item))
+
+    def truth(self, value: Any) -> bool:
+        kind = type(value)
+        if kind is Box:
+            if not self.trace.recording:
+                return bool(value.value)
+            return self.trace.check(value.name, "truth", bool(value.value))
+        if kind is bool or value is None:
+            return value is True
+        if isinstance(value, TensorBase):
+            found = self.host(bool, (value,), {}, forget=False)
+            return self.truth(found) if type(found) is Box else bool(found)
+        for special in ("__bool__", "__len__"):
+            method = static_lookup(kind, special)
+            if type(method) is types.FunctionType and not is_ours(kind):
+                return self.truth(self.call(method, (value,), {}))
+            if method is not None:
+                break
+        if isinstance(value, (list, dict, set, tuple)) and self.outside(value):
+            return self.trace.check(f"bool({self.namer.name(value)})", "truth", bool(value))
+        return bool(value)
+
+    # -- iteration --------------------------------------------------------------------------------------
+    def _iterates_in_python(self, value: Any) -> bool:
+        kind = type(value)
+        return not is_ours(kind) and any(
+            type(static_lookup(kind, n)) is types.FunctionType for n in ("__iter__", "__next__", "__getitem__") if not isinstance(value, type)
+        )
+
+    def iterator(self, value: Any) -> Any:
+        value = self.trace.fix(value)
+        kind = type(value)
+        method = static_lookup(kind, "__iter__")
+        if isinstance(value, TensorBase):
+            return iter(value.unbind(0)) if value.meta.shape else iter(value)  # type: ignore[attr-defined]
+        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(value, self.own_generators):
+            return self.call(method, (value,), {})
+        if isinstance(value, self.own_generators):
+            return value
+        if method is None and self._iterates_in_python(value):
+            return self.call(_sequence_iterator, (value,), {})
+        if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
+            return self.host(iter, (value,), {}, flush=False, forget=False)
+        if is_module(value):
+            self.note_module(value)
+        return iter(value)
+
+    def advance(self, iterator: Any) -> Any:
+        if isinstance(iterator, self.own_generators):
+            return next(iterator)
+        method = static_lookup(type(iterator), "__next__")
+        if type(method) is types.FunctionType and not is_ours(type(iterator)):
+            return self.call(method, (iterator,), {})
+        if self.outside(iterator):
+            return self.host(next, (iterator,), {}, flush=self.is_data(type(iterator)), forget=type(iterator) not in BUILTIN_ITERATORS)
+        return self.boxed(next(iterator))
+
+    def _items(self, value: Any) -> Iterable[Any]:
+        iterator = self.iterator(value)
+        while True:
+            try:
+                item = self.advance(iterator)
+            except StopIteration:
+                return
+            yield item
+
+    def is_data(self, kind: type) -> bool:
+        """Whether a class of ours reads data from outside: a loader, a file."""
+        return kind.__module__.startswith(("flambeau.utils", "flambeau.serialization"))
+
+    def unpack(self, value: Any, count: int) -> list[Any]:
+        value = self.trace.fix(value)
+        if type(value) is tuple and not self.outside(value):
+            items = [self.boxed(v) for v in value]
+        elif isinstance(value, (tuple, list)) and self.outside(value):
+            size = self.trace.read((id(value), ("length",)), f"len({self.namer.name(value)})", lambda: len(value), fixed=True)
+            items = [self.subscript(value, i) for i in range(size)]
+        else:
+            items = []
+            for item in self._items(value):
+                items.append(item)
+                if len(items) > count:
+                    break
+        if len(items) > count:
+            raise ValueError(f"too many values to unpack (expected {count})")
+        if len(items) < count:
+            raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
+        return items
+
+    def unpack_ex(self, value: Any, before: int, after: int) -> list[Any]:
+        items = list(self._items(value))
+        if len(items) < before + after:
+            least = f"at least {before + after}" if after or before else ""
+            raise ValueError(f"not enough values to unpack (expected {least}, got {len(items)})")
+        end = len(items) - after
+        middle = self.trace.new([self.kept(v) for v in items[before:end]])
+        return [*items[:before], middle, *items[end:]]
+
+    # -- making containers ------------------------------------------------------------------------------
+    def build_list(self, items: Sequence[Any]) -> Any:
+        return self.trace.new([self.kept(v) for v in items])
+
+    def build_set(self, items: Sequence[Any]) -> Any:
+        return self.trace.new({self.fixed(v) for v in items})
+
+    def build_map(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
+        return self.trace.new(dict(zip([self.fixed(k) for k in keys], [self.kept(v) for v in values], strict=True)))
+
+    def build_slice(self, items: Sequence[Any]) -> Any:
+        return slice(*[self.fixed(v) for v in items])
+
+    def build_string(self, parts: Sequence[Any]) -> Any:
+        if any(type(p) is Box for p in parts):
+            return self.host("".join, (tuple(parts),), {}, flush=False, forget=False)
+        return "".join(parts)
+
+    def format_value(self, value: Any, conversion: Any, spec: Any) -> Any:
+        if type(value) is Box or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
+            return self.host(formatted, (value, conversion, spec), {}, flush=holds_pending(value), forget=False)
+        return super().format_value(self.fixed(value), conversion, spec)
+
+    def list_append(self, target: list[Any], item: Any) -> None:
+        target.append(self.kept(item))
+
+    def set_add(self, target: set[Any], item: Any) -> None:
+        target.add(self.fixed(item))
+
+    def map_add(self, target: dict[Any, Any], key: Any, value: Any) -> None:
+        target[self.fixed(key)] = self.kept(value)
+
+    def list_extend(self, target: list[Any], items: Any) -> None:
+        target.extend([self.kept(v) for v in self._items(items)])
+
+    def set_update(self, target: set[Any], items: Any) -> None:
+        target.update([self.fixed(v) for v in self._items(items)])
+
+    def dict_update(self, target: dict[Any, Any], other: Any) -> None:
+        super().dict_update(target, self.brought_in(other))
+
+    def dict_merge(self, target: dict[Any, Any], other: Any, function: Any) -> Any:
+        return super().dict_merge(target, self.brought_in(other), function)
+
+    def make_function(self, *parts: Any) -> Any:
+        code, namespace, name, defaults, *rest = parts
+        return self.trace.new(super().make_function(code, namespace, name, self.kept(defaults), *rest))
+
+    own_generators: tuple[type, ...] = ()
+
+
+def _sequence_iterator(value: Any) -> Any:
+    i = 0
+    while True:
+        try:
+            item = value[i]
+        except IndexError:
+            return
+        yield item
+        i += 1
+
+
+def until(function: Callable[[], Any], sentinel: Any) -> Any:
+    """``iter(function, sentinel)``."""
+    while (item := function()) != sentinel:
+        yield item
+
+
+def formatted(value: Any, conversion: str | None, spec: Any) -> str:
+    """A value as an f-string writes it."""
+    return format(CONVERSIONS[conversion](value) if conversion is not None else value, spec or "")
+
+
+BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {zip, enumerate, reversed, map, filter}

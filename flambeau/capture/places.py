@@ -1,0 +1,452 @@
+"""What reading and writing names, attributes, items and cells means while a function is captured."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.capture.guards import MODULE_STATE
+from flambeau.capture.machine.semantics import Semantics
+from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
+from flambeau.tensor.base import TensorBase
+
+__all__ = ["MISSING", "Places", "is_trusted_module"]
+
+# Their functions and globals do not change while a program runs.
+TRUSTED = frozenset((
+    "flambeau", "torch", "builtins", "math", "functools", "contextlib", "collections", "typing", "operator", "enum", "inspect", "abc",
+    "itertools", "dataclasses", "types", "numpy", "warnings", "copy", "numbers", "string", "re", "statistics", "bisect", "heapq",
+))  # fmt: skip
+SCALARS = (int, float, bool, str, bytes, complex, type(None))
+Member = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def is_trusted_module(name: str | None) -> bool:
+    """Whether a module is this package's or the standard library's."""
+    return (name or "").partition(".")[0] in TRUSTED
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value is an nn.Module."""
+    return isinstance(getattr(value, "__dict__", None), dict) and "_modules" in value.__dict__ and is_ours(type(value))
+
+
+class Places(Semantics):
+    """Reads and writes of places; what lies outside becomes steps."""
+
+    namer: Namer
+    session: Any
+
+    @property
+    def trace(self) -> Any:
+        return self.namer.trace
+
+    # -- globals and cells ------------------------------------------------------------------------------
+    def load_global(self, frame: Any, name: str) -> Any:
+        namespace = frame.globals
+        found = namespace.get(name, MISSING)
+        trace = self.trace
+        if not trace.recording or is_trusted_module(namespace.get("__name__")):
+            return found if found is not MISSING else super().load_global(frame, name)
+        constant, nothing = trace.tree.constant(namespace), trace.tree.constant(MISSING)
+        text, place = f"{constant}.get({name!r}, {nothing})", ("value", namespace, name, found)
+        found = trace.read((id(namespace), name), text, lambda: namespace.get(name, MISSING), place=place)
+        return super().load_global(frame, name) if found is MISSING else found
+
+    def store_global(self, frame: Any, name: str, value: Any) -> None:
+        namespace = frame.globals
+        kept = self.kept(value)
+        constant = self.trace.tree.constant(namespace)
+        self.trace.wrote(namespace, name, value)
+        self.write(lambda: f"{constant}[{name!r}] = {self.namer.name(value)}", lambda: operator.setitem(namespace, name, kept), value)
+
+    def delete_global(self, frame: Any, name: str) -> None:
+        namespace = frame.globals
+        if self.load_global(frame, name) is MISSING or (id(namespace), name) not in self.trace.reads:
+            super().delete_global(frame, name)
+            return
+        constant = self.trace.tree.constant(namespace)
+        self.trace.wrote(namespace, name, MISSING)
+        self.write(lambda: f"del {constant}[{name!r}]", lambda: operator.delitem(namespace, name))
+
+    def load_cell(self, cell: Any, frame: Any, index: int) -> Any:
+        found = self.namer.cells.get(id(cell))
+        if found is None or not self.trace.recording:
+            return super().load_cell(cell, frame, index)
+        place = "cell", cell, super().load_cell(cell, frame, index)  # raises where it is empty
+        constant = found[1].startswith("c")
+        return self.trace.read(
+            (id(cell), "cell"), f"{found[1]}.cell_contents", lambda: cell.cell_contents, place=place if constant else None
+        )
+
+    def store_cell(self, cell: Any, value: Any) -> None:
+        found = self.namer.cells.get(id(cell)) or self._let_out(cell)
+        if found is None:
+            cell.cell_contents = value
+            return
+        kept = self.kept(value)
+        self.trace.reads[id(cell), "cell"] = (value, cell)
+        self.write(lambda: f"{found[1]}.cell_contents = {self.namer.name(value)}", lambda: setattr(cell, "cell_contents", kept), value)
+
+    def _let_out(self, cell: Any) -> tuple[Any, str] | None:
+        found = self.trace.known.get(id(cell))
+        return None if found is None else (cell, found[0])
+
+    def make_cell(self, value: Any) -> Any:
+        return self.trace.new(super().make_cell(value))
+
+    # -- writing ----------------------------------------------------------------------------------------
+    def kept(self, value: Any) -> Any:
+        """A value as an object can hold it: out of its box. A number stays known by the identity of its object."""
+        if type(value) is Box:
+            known = self.trace.known
+            if type(value.value) is float or (type(value.value) is int and not -6 < value.value < 257):
+                known[id(value.value)] = (value.name, value.value)
+                return value.value
+            return self.trace.fix(value)
+        if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
+            return tuple([self.kept(v) for v in value])
+        return value
+
+    def boxed(self, value: Any) -> Any:
+        """A number that comes out of a container made inside, in its box again."""
+        if type(value) in (float, int):
+            found = self.trace.known.get(id(value))
+            if found is not None:
+                return Box(value, found[0])
+        return value
+
+    def write(self, text: Callable[[], str], run: Callable[[], Any], *values: Any) -> None:
+        """Change a place outside."""
+        self.trace.effect(text, run, any(holds_pending(v) for v in values))
+
+    def outside(self, obj: Any) -> bool:
+        """Whether an object came from outside, or has been let out."""
+        found = self.trace.known.get(id(obj))
+        return found is not None and found[1] is obj and self.trace.recording
+
+    # -- attributes -------------------------------------------------------------------------------------
+    def load_attribute(self, obj: Any, name: str) -> Any:
+        if type(obj) is Box:
+            return getattr(self.trace.fix(obj), name)
+        if not self.trace.recording:
+            return self._plain_attribute(obj, name)
+        if isinstance(obj, TensorBase):
+            return self._tensor_attribute(obj, name)
+        if isinstance(obj, types.ModuleType):
+            return self._of_namespace(obj, name)
+        if isinstance(obj, type):
+            return self._of_class(obj, name)
+        if is_module(obj):
+            return self._of_module(obj, name)
+        return self._of_instance(obj, name)
+
+    def _plain_attribute(self, obj: Any, name: str) -> Any:
+        """The attribute, with properties and ``__getattr__`` written in Python interpreted."""
+        found = static_lookup(type(obj), name, MISSING)
+        if type(found) is property and type(found.fget) is types.FunctionType and not is_trusted_module(found.fget.__module__):
+            return self.call(found.fget, (obj,), {})
+        return getattr(obj, name)
+
+    def _tensor_attribute(self, tensor: Any, name: str) -> Any:
+        if self.outside(tensor) and static_lookup(type(tensor), name, MISSING) is MISSING:
+            text = f"{self.namer.name(tensor)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(tensor), name), text, lambda: tensor.__dict__.get(name, MISSING))
+            if found is MISSING:
+                return getattr(object.__new__(type(tensor)), name)
+            return found
+        return self._plain_attribute(tensor, name)
+
+    def _of_namespace(self, module: types.ModuleType, name: str) -> Any:
+        value = getattr(module, name)
+        if is_trusted_module(module.__name__) or isinstance(value, types.ModuleType) or name not in module.__dict__:
+            return value
+        return self.trace.read((id(module.__dict__), name), f"{self.trace.tree.constant(module)}.{name}", lambda: value)
+
+    def _of_class(self, cls: type, name: str) -> Any:
+        if is_trusted_module(cls.__module__) or (name.startswith("__") and name.endswith("__")):
+            return getattr(cls, name)
+        found = static_lookup(cls, name, MISSING)
+        if found is MISSING or type(found) in (property, *Member):
+            return getattr(cls, name)
+        if isinstance(found, (classmethod, types.FunctionType)):
+            self._method_check(cls, name, found)
+            return getattr(cls, name)
+        return self.trace.read((id(cls), name), f"{self.trace.tree.constant(cls)}.{name}", lambda: getattr(cls, name))
+
+    def _method_check(self, cls: type, name: str, found: Any) -> None:
+        """The class still has this method."""
+        function = getattr(found, "__func__", found)
+        if type(function) is types.FunctionType and not is_trusted_module(function.__module__):
+            trace = self.trace
+            if (id(cls), name) not in trace.reads:
+                text = f"{trace.tree.constant(static_lookup)}({trace.tree.constant(cls)}, {name!r})"
+                trace.read((id(cls), name), text, lambda: found)
+
+    def _of_module(self, module: Any, name: str) -> Any:
+        """Structure and tensors of Modules are covered by their stamp; settings of classes of users are read each for itself."""
+        kind = type(module)
+        self.note_module(module)
+        found = static_lookup(kind, name, MISSING)
+        if type(found) is types.FunctionType and name not in module.__dict__:
+            self._method_check(kind, name, found)
+            return types.MethodType(found, module)
+        if type(found) is property and type(found.fget) is types.FunctionType and not is_trusted_module(found.fget.__module__):
+            return self.call(found.fget, (module,), {})
+        if name in module.__dict__:
+            value = module.__dict__[name]
+            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
+            if library or id(module) in self.trace.inside:
+                return value
+            text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+            found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
+            if found is not MISSING:
+                return found
+        return getattr(module, name)
+
+    def note_module(self, module: Any) -> None:
+        """The line depends on the structure of this Module."""
+        if id(module) not in self.trace.inside:
+            self.session.note_module(module)
+
+    def _of_instance(self, obj: Any, name: str) -> Any:
+        kind = type(obj)
+        getter = static_lookup(kind, "__getattribute__")
+        if type(getter) is types.FunctionType and not is_ours(kind):
+            return self.call(getter, (obj, name), {})
+        found = static_lookup(kind, name, MISSING)
+        if type(found) is property:
+            if type(found.fget) is types.FunctionType and not is_ours(kind):
+                return self.call(found.fget, (obj,), {})
+            return getattr(obj, name)
+        getter = None if found is MISSING else static_lookup(type(found), "__get__")
+        in_python = type(getter) is types.FunctionType
+        if in_python and static_lookup(type(found), "__set__") is not None:
+            return self.call(getter, (found, obj, kind), {})
+        if found is not MISSING and static_lookup(type(found), "__set__") is not None:
+            return self._from_native(obj, name)
+        own = self._own_attribute(obj, name)
+        if own is not MISSING:
+            return own
+        if type(found) is types.FunctionType:
+            self._method_check(kind, name, found)
+            return types.MethodType(found, obj)
+        if in_python:
+            return self.call(getter, (found, obj, kind), {})
+        if found is MISSING:
+            fallback = static_lookup(kind, "__getattr__")
+            if type(fallback) is types.FunctionType and not is_ours(kind):
+                return self.call(fallback, (obj, name), {})
+            return getattr(obj, name) if not self.trace.ghost else getattr(object.__new__(_Empty), name)
+        if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
+            return self._of_class(kind, name)
+        return getattr(obj, name)
+
+    def _own_attribute(self, obj: Any, name: str) -> Any:
+        """What the object itself holds under a name, or MISSING."""
+        attributes = getattr(obj, "__dict__", None)
+        if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
+            return MISSING
+        if not self.outside(obj) or is_ours(type(obj)):
+            return self.boxed(attributes[name]) if name in attributes else MISSING
+        text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
+        return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
+
+    def _from_native(self, obj: Any, name: str) -> Any:
+        """An attribute that a descriptor written in C gives: a slot, a field."""
+        if not self.outside(obj) or is_ours(type(obj)) or isinstance(obj, types.FunctionType):
+            return self.boxed(getattr(obj, name))
+        return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
+
+    def _read_attribute(self, obj: Any, name: str) -> Any:
+        return self._own_attribute(obj, name)
+
+    def store_attribute(self, obj: Any, name: str, value: Any) -> None:
+        kind = type(obj)
+        trace = self.trace
+        setter = static_lookup(kind, "__setattr__")
+        if type(setter) is types.FunctionType and not is_ours(kind):
+            self.call(setter, (obj, name, value), {})
+            return
+        found = static_lookup(kind, name, MISSING)
+        if type(found) is property and type(found.fset) is types.FunctionType and not is_ours(kind):
+            self.call(found.fset, (obj, value), {})
+            return
+        if found is not MISSING and type(static_lookup(type(found), "__set__")) is types.FunctionType:
+            self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
+            return
+        kept = self.kept(value)
+        constant = isinstance(obj, CLASSES) or is_module(obj)
+        if not trace.recording or not (self.outside(obj) or constant):
+            setattr(obj, name, kept)
+            return
+        if isinstance(obj, TensorBase) and name == "grad":
+            obj.grad = kept  # type: ignore[attr-defined]
+            return
+        trace.wrote(obj.__dict__ if isinstance(obj, types.ModuleType) else obj, name, value)
+        if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
+            self.namer.writer.flush()
+        self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
+
+    def delete_attribute(self, obj: Any, name: str) -> None:
+        if not self.outside(obj):
+            delattr(obj, name)
+            return
+        self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
+        self.trace.wrote(obj, name, MISSING)
+
+    # -- items ------------------------------------------------------------------------------------------
+    def subscript(self, obj: Any, key: Any) -> Any:
+        obj = self.trace.fix(obj)
+        kind = type(obj)
+        method = static_lookup(kind, "__getitem__")
+        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
+            return self.call(method, (obj, key), {})
+        if type(key) is Box and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
+            return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+        key = self.fixed(key)
+        if is_module(obj):
+            self.note_module(obj)
+            return operator.getitem(obj, key)
+        if isinstance(obj, TensorBase) or not self.outside(obj):
+            if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
+                return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)
+            return self.boxed(obj[key])
+        if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
+            text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
+            return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
+        return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+
+    @staticmethod
+    def _hashable(key: Any) -> bool:
+        return isinstance(key, (*SCALARS, type)) or (isinstance(key, tuple) and all(isinstance(k, SCALARS) for k in key))
+
+    def native_item(self, obj: Any, key: Any) -> Any:
+        """An item of something that is not known by its place."""
+        return operator.getitem(obj, key)
+
+    def store_subscript(self, obj: Any, key: Any, value: Any) -> None:
+        self._change_item(obj, key, value, "__setitem__")
+
+    def delete_subscript(self, obj: Any, key: Any) -> None:
+        self._change_item(obj, key, MISSING, "__delitem__")
+
+    def _change_item(self, obj: Any, key: Any, value: Any, method: str) -> None:
+        rest = () if value is MISSING else (value,)
+        found = static_lookup(type(obj), method)
+        if type(found) is types.FunctionType and not is_ours(type(obj)) and not isinstance(obj, TensorBase):
+            self.call(found, (obj, key, *rest), {})
+            return
+        act = operator.setitem if rest else operator.delitem
+        if isinstance(obj, TensorBase):
+            act(obj, self.fixed(key), *[self.fixed(v) for v in rest])
+            return
+        if not self.outside(obj):
+            act(obj, self.kept(key), *[self.kept(v) for v in rest])
+            return
+        key = self.fixed(key)
+        kept = [self.kept(v) for v in rest]
+        if not isinstance(obj, (list, dict)):
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest))
+            return
+        self.trace.wrote(obj, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(obj) and (isinstance(obj, list) or k[1] == key or not self._hashable(key))]:
+            del self.trace.reads[place]
+        name = self.namer.name
+        if not rest or isinstance(obj, list):  # may raise
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
+            return
+        if self._hashable(key):
+            self.trace.reads[id(obj), key] = (rest[0], obj)
+        self.write(lambda: f"{name(obj)}[{name(key)}] = {name(rest[0])}", lambda: act(obj, key, *kept), *rest)
+
+    # -- patterns ---------------------------------------------------------------------------------------
+    def match_class(self, subject: Any, cls: Any, count: int, names: Any) -> Any:
+        value = subject.value if type(subject) is Box else subject
+        if not isinstance(cls, type) or count > 1 and cls in SELF_MATCHING:
+            return super().match_class(value, cls, count, names)  # the error
+        if not isinstance(value, cls):
+            return None
+        if count and issubclass(cls, SELF_MATCHING) and "__match_args__" not in dir(cls):
+            positional, found = (), [subject]
+        else:
+            positional, found = getattr(cls, "__match_args__", ()), []
+        if len(found) < count > len(positional):
+            return super().match_class(value, cls, count, names)
+        for name in (*positional[: count - len(found)], *names):
+            try:
+                found.append(self.load_attribute(subject, name))
+            except AttributeError:
+                return None
+        return tuple(found)
+
+    def match_keys(self, subject: Any, keys: Any) -> Any:
+        if not self.outside(subject):
+            return super().match_keys(subject, self.fixed(keys))
+        found = []
+        for key in keys:
+            if not self.truth(self.contains(subject, key)):
+                return None
+            found.append(self.subscript(subject, key))
+        return tuple(found)
+
+    def length(self, value: Any) -> Any:
+        return self.trace.fix(self.call(len, (value,), {}))
+
+    # -- whole containers -------------------------------------------------------------------------------
+    def fixed(self, value: Any) -> Any:
+        """A value for native code that looks at it: boxes opened and checked, also in tuples, lists and dicts made inside."""
+        if type(value) is Box:
+            return self.trace.fix(value)
+        if carries(value, self.trace.known):
+            return self._settled(value)
+        return value
+
+    def _settled(self, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple([self._settled(v) for v in value])
+        if type(value) in (list, set, dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                self._settled(item)
+            return value
+        return self.trace.fix(self.boxed(value))
+
+    def brought_in(self, value: Any, depth: int = 4) -> Any:
+        """Outside containers, for our own functions, as copies made of what was read of them item by item."""
+        if not isinstance(value, CONTAINERS) or not depth:
+            return value
+        kind = type(value)
+        if not self.outside(value):
+            if kind in (tuple, list) and any(isinstance(v, CONTAINERS) for v in value):
+                return kind([self.brought_in(v, depth - 1) for v in value])
+            return value
+        read = self.trace.read
+        name = self.namer.name(value)
+        if isinstance(value, (list, tuple)):
+            count = read((id(value), ("length",)), f"len({name})", lambda: len(value), fixed=True)
+            items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=True) for i in range(count)]
+            items = [self.brought_in(v, depth - 1) for v in items]
+            if hasattr(value, "_fields"):
+                return kind(*items)
+            return tuple(items) if isinstance(value, tuple) else items
+        if not isinstance(value, dict):
+            return self.host(kind, (value,), {}, flush=False, forget=False)
+        variable, keys = self.trace.step(f"tuple({name})", lambda: tuple(value))
+        self.trace.check(variable, "look", ("guard", keys))
+        items = [read((id(value), k), f"{name}[{self.namer.name(k)}]", lambda k=k: value[k], fixed=True) for k in keys]
+        return {k: self.brought_in(v, depth - 1) for k, v in zip(keys, items, strict=True)}
+
+    def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
+        """Call something unknown, for real, at every call."""
+        raise NotImplementedError
+
+
+class _Empty:
+    """Has no attributes: raises what Python raises for an absent one."""
+
+
+SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

@@ -1,0 +1,171 @@
+"""Prints a trace tree as a Python function and compiles it: the residual program, which replays what was captured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
+from flambeau.capture.values import LOOKS, tensor_key
+
+__all__ = ["Exit", "Residual", "generate"]
+
+DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
+NAME = re.compile(r"\b[vtne]\d+\b")
+SHORT = (int, bool, str, type(None))
+
+
+class Exit:
+    """The replay has come to where the tree does not go on: at a check without that outcome, a block or a step that raised ``error``."""
+
+    __slots__ = ("at", "error", "variables")
+
+    def __init__(self, at: Any, variables: dict[str, Any], error: BaseException | None = None) -> None:
+        self.at = at
+        self.variables = variables
+        self.error = error
+
+
+class Residual:
+    """The generated function: its text, the function, and which step each line is."""
+
+    def __init__(self, text: str, replay: Callable[[Any, Any], Any], places: dict[int, Step]) -> None:
+        self.text = text
+        self.replay = replay
+        self.places = places
+
+    def step_of(self, error: BaseException) -> tuple[Step | None, dict[str, Any]]:
+        """The step that raised, and the variables at that point."""
+        trace, found, variables = error.__traceback__, None, {}
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.replay.__code__.co_filename:
+                found = self.places.get(trace.tb_lineno)
+                variables = {**variables, **trace.tb_frame.f_locals}
+                variables = {**variables.pop("before", {}), **variables}
+            trace = trace.tb_next
+        return found, variables
+
+
+def generate(tree: Tree) -> Residual:
+    """The program of a tree."""
+    printer = _Printer(tree)
+    printer.function("replay", "args, kwargs", tree.root)
+    text = "\n".join(printer.lines)
+    scope = {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, **{f"{name}_of": look for name, look in LOOKS.items()}}
+    exec(compile(text, f"<residual program {id(tree)} of {tree.name}>", "exec"), scope)
+    return Residual(text, scope["replay"], printer.places)
+
+
+class _Printer:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.lines: list[str] = []
+        self.places: dict[int, Step] = {}
+        self.waiting: list[tuple[str, Block]] = []
+        self.functions = 0
+
+    def function(self, name: str, parameters: str, root: Block) -> None:
+        """One function, then those that it hands deep outcomes to."""
+        self._one(name, parameters, root, first=True)
+        while self.waiting:
+            part, block = self.waiting.pop()
+            self._one(part, "args, kwargs, before", block, first=False)
+
+    def _one(self, name: str, parameters: str, root: Block, first: bool) -> None:
+        outer, self.lines = self.lines, []
+        head = len(outer) + 1
+        self._nested = not first
+        places, self.places = self.places, {}
+        self._block(root, 1)
+        body, inner = self.lines, self.places
+        self.lines, self.places = outer, places
+        self.lines.append(f"def {name}({parameters}):")
+        if not first:
+            assigned = {n for s in _steps_within(body) for n in s}
+            used = sorted({m for line in body for m in NAME.findall(line)} - assigned)
+            self.lines += [f"    {n} = before[{n!r}]" for n in used]
+        shift = len(self.lines)
+        self.places.update({line + shift: step for line, step in inner.items()})
+        assert shift >= head
+        self.lines += body
+
+    def _add(self, depth: int, text: str, step: Step | None = None) -> None:
+        self.lines.append("    " * depth + text)
+        if step is not None:
+            self.places[len(self.lines)] = step
+
+    def _exit(self, depth: int, at: Any) -> None:
+        variables = "{**before, **locals()}" if self._nested else "locals()"
+        self._add(depth, f"return Exit({self.tree.constant(at)}, {variables})")
+
+    def _block(self, block: Block, depth: int) -> None:
+        while True:
+            for step in block.steps:
+                self._step(step, depth)
+            end = block.end
+            if end is None or (isinstance(end, End) and end.kind != "return"):
+                self._exit(depth, block)
+                return
+            if isinstance(end, End):
+                self._add(depth, f"return {end.text}")
+                return
+            (first, following), *others = end.outcomes.items()
+            self._add(depth, f"if not ({self.test(end, first)}):")
+            for key, other in others:
+                self._add(depth + 1, f"if {self.test(end, key)}:")
+                self._outcome(other, depth + 2)
+            self._exit(depth + 1, end)
+            block = following
+
+    def _outcome(self, block: Block, depth: int) -> None:
+        if depth < DEEPEST:
+            self._block(block, depth)
+            return
+        self.functions += 1
+        name = f"part_{self.functions}"
+        self.waiting.append((name, block))
+        self._add(depth, f"return {name}(args, kwargs, {'{**before, **locals()}' if self._nested else 'locals()'})")
+
+    def _step(self, step: Step, depth: int) -> None:
+        left = "".join(f"{n}, " for n in step.names) if step.segment is not None else ", ".join(step.names)
+        text = f"{left.rstrip() if step.segment is not None else left} = {step.expression}" if step.names else step.expression
+        if not step.raises:
+            self._add(depth, text, step)
+            return
+        self._add(depth, "try:")
+        self._add(depth + 1, text, step)
+        for kind, block in step.raises.items():
+            self._add(depth, f"except {self.tree.constant(kind)} as error:")
+            self._add(depth + 1, f"if type(error) is not {self.tree.constant(kind)}: raise")
+            self._add(depth + 1, f"{step.error} = error")
+            self._outcome(block, depth + 1)
+
+    def test(self, check: Check, key: Any) -> str:
+        """The expression that tells whether a check has this outcome."""
+        text = check.expression
+        if key == OTHERWISE:
+            return "True"
+        if check.kind == "truth":
+            return f"bool({text})" if key else f"not {text}"
+        if check.kind == "same":
+            return f"({text})" if key else f"not ({text})"
+        if check.kind == "number":
+            return f"{text} == {key!r}"
+        how, seen = key
+        if how == "any":
+            return f"type({text}) is {self.tree.constant(seen)}"
+        if how == "is":
+            return f"{text} is {self.tree.constant(seen.value)}"
+        if how == "value" and seen[0] in SHORT and len(repr(seen[1])) < 60:
+            if seen[0] in (bool, type(None)):
+                return f"{text} is {seen[1]!r}"
+            return f"type({text}) is {seen[0].__name__} and {text} == {seen[1]!r}"
+        if how == "type":
+            return f"type({text}) is {self.tree.constant(seen)}"
+        return f"{how}_of({text}) == {self.tree.constant(seen)}"
+
+
+def _steps_within(lines: list[str]) -> list[list[str]]:
+    """The variables that each line assigns."""
+    return [NAME.findall(line.split(" = ", 1)[0]) for line in lines if " = " in line and not line.lstrip().startswith(("if ", "return "))]

@@ -1,0 +1,351 @@
+"""Segments of a line: the recorder's graph becomes a step that runs it, and every tensor that it computes gets a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flambeau.capture.recorder import Recorder
+from flambeau.capture.segment import Segment, close_segment, needs_history
+from flambeau.capture.trace import Diverged, Trace
+from flambeau.capture.tree import Check
+from flambeau.core.context import context
+from flambeau.runtime.storage import TensorMeta
+from flambeau.tensor import dispatch
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.tensor_class import Tensor
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.views import View
+
+__all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
+
+
+class ReleasedEntry(Entry):
+    """The history of a result whose backward ran inside the compiled program."""
+
+    __slots__ = ()
+    name = "CompiledBackward0"
+
+    def apply(self, cotangents: Any) -> Any:
+        raise RuntimeError(SECOND_BACKWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tensor over storage ``index`` of a segment: where in it, with which metadata, and what its history is."""
+
+    index: int
+    offset: int
+    meta: TensorMeta
+    released: bool
+    steps: Any  # of a view
+    history: bool
+    leaf: bool  # a leaf that requires gradients
+    kind: type
+
+    def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
+        """Whether it is just what the segment makes."""
+        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
+        return plain and self.history == recorded and self.meta is meta
+
+    def of(self, whole: Any, recorded: bool) -> Any:
+        """The tensor, of what the segment made."""
+        if self.is_whole(recorded, whole.meta):
+            return whole
+        part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
+        if self.kind is not Tensor:
+            part = Tensor._make_subclass(self.kind, part, False)
+        if self.released:
+            part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
+        elif self.steps is not None:
+            part.view_of = View(whole, self.steps)
+            part.seen_version = part.memory.version
+            if self.history:
+                part.entry, part.output, part._requires_grad = ViewReadEntry(edge_of(whole), whole.meta, part.meta, part.view_of), 0, True
+        elif self.history:
+            part.entry, part.output, part._requires_grad = whole.entry, whole.output, True
+        elif self.leaf:
+            part._requires_grad = True
+        return part
+
+
+@dataclass(eq=False)
+class Runner:
+    """What the step of a segment calls: ``fits`` tells whether it may run on these tensors, ``run`` gives its results."""
+
+    segment: Segment
+    metas: list[tuple[TensorMeta, bool]]
+    storages: int
+    shared: list[tuple[int, int, int]]  # this input lies so many bytes after that one
+    results: list[Result]
+    serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
+    operators: int = 0
+    names: list[str] = field(default_factory=list)  # of the inputs
+    runs: int = 0
+
+    def fits(self, *tensors: Any) -> bool:
+        """Whether the tensors, inputs first and then those that lie in the memory of inputs, are as they were recorded."""
+        inputs = tensors[: len(self.metas)]
+        for tensor, (meta, grad) in zip(inputs, self.metas, strict=True):
+            if tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
+                return False
+        if len({id(t.memory) for t in inputs}) != self.storages:
+            return False
+        return all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in self.shared)
+
+    def run(self, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """Run, and make the tensors that somebody can see afterwards."""
+        self.runs += 1
+        return self.take(self.segment.run(list(tensors), list(numbers)))
+
+    def take(self, made: list[Any]) -> list[Any]:
+        """The results, over the storages that a run made."""
+        plan = self.segment.plan
+        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in self.results]
+
+
+class Writer:
+    """Closes recordings of one trace, and knows the variables of tensors."""
+
+    def __init__(self, trace: Trace, new_recorder: Any) -> None:
+        self.trace = trace
+        self.new_recorder = new_recorder
+        self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
+        self.name_of: Callable[[Any], str] = repr  # names any value
+        self.recorder: Recorder = new_recorder()
+
+    @property
+    def recording(self) -> bool:
+        """Whether operator calls go to the recorder."""
+        return context.capture is self.recorder
+
+    # -- names of tensors -------------------------------------------------------------------------------
+    def name(self, tensor: Any) -> str:
+        """The variable of a tensor; a pending one is computed now."""
+        trace = self.trace
+        if tensor.memory.pending is not None:
+            self.flush()
+        found = trace.known.get(id(tensor))
+        if found is not None:
+            return found[0]
+        if not trace.recording:
+            return ""
+        if tensor.view_of is not None:
+            return self._view(tensor)
+        for name, known in list(trace.known.values()):
+            if isinstance(known, TensorBase) and known.view_of is not None and known.view_of.base is tensor:
+                made, value = trace.step(f"{name}.view_of.base", lambda: tensor)
+                trace.know(tensor, made)
+                trace.known.setdefault(id(value), (made, value))
+                return made
+        for name, known in list(trace.known.values()):
+            if isinstance(known, TensorBase) and known.memory is tensor.memory and known.meta.dtype is tensor.meta.dtype:
+                return self._alias(tensor, name, known)
+        trace.know(tensor, trace.tree.constant(tensor))
+        return trace.known[id(tensor)][0]
+
+    def _view(self, tensor: Any) -> str:
+        trace, view = self.trace, tensor.view_of
+        base = self.name(view.base)
+        constant = trace.tree.constant
+        name, value = trace.step(f"{constant(dispatch.apply_steps)}({base}, {constant(view.steps)})", lambda: tensor)
+        trace.know(tensor, name)
+        trace.known.setdefault(id(value), (name, value))
+        return name
+
+    def _alias(self, tensor: Any, name: str, known: Any) -> str:
+        trace = self.trace
+        distance, constant = tensor.address - known.address, trace.tree.constant
+        made, value = trace.step(f"{constant(alias)}({name}, {distance}, {constant(tensor.meta)})", lambda: tensor)
+        trace.know(tensor, made)
+        trace.known.setdefault(id(value), (made, value))
+        return made
+
+    # -- the end of a segment ---------------------------------------------------------------------------
+    def flush(self) -> None:
+        """Run the recording; the step, the checks that it needs and the effects that waited for it are written."""
+        trace, recorder = self.trace, self.recorder
+        if not trace.recording:
+            trace.deferred = []
+            return
+        if recorder.calls or recorder.gradients_seen or any(s.tensor is None for s in recorder.states.values()):
+            self.recorder = self.new_recorder()
+            context.capture = None
+            trace.let_go()
+            try:
+                _Closing(self, recorder).run()
+            finally:
+                context.capture = self.recorder if trace.recording else None
+        trace.emit_deferred()
+
+    def stop(self) -> None:
+        """Recording has ended: operators run."""
+        if not self.trace.recording and context.capture is self.recorder:
+            context.capture = None
+
+
+class _Closing:
+    """One flush."""
+
+    def __init__(self, writer: Writer, recorder: Recorder) -> None:
+        self.writer = writer
+        self.trace = writer.trace
+        self.recorder = recorder
+        recorder.forget_inner_gradients()
+        self.seen = list(recorder.gradients_seen.values())
+        self.changed = [(leaf, leaf._grad) for leaf, old, read in self.seen if leaf._grad is not old or not read]
+
+    def run(self) -> None:
+        if not self.recorder.computes():
+            self._gradient_steps()
+            return
+        names = [self._input(t) for t, _ in self.recorder.inputs]
+        numbers = [read.name for read, _ in self.recorder.numbers]
+        inputs = {id(t) for t, _ in self.recorder.inputs}
+        self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
+        self.sharing_names = [self.writer.name(t) for t in self.sharing]
+        made, runner = self._segment(names, numbers)
+        if runner is not None and made is not None:
+            self._take(runner, made)
+        self._gradient_steps()
+
+    def _input(self, tensor: Any) -> str:
+        for span, first in self.recorder.spans:
+            if span is tensor:
+                trace, constant = self.trace, self.trace.tree.constant
+                text = f"{constant(alias)}({self.writer.name(first)}, {span.address - first.address}, {constant(span.meta)})"
+                return trace.step(text, lambda: span)[0]
+        return self.writer.name(tensor)
+
+    def _segment(self, names: list[str], numbers: list[str]) -> tuple[list[Any] | None, Runner | None]:
+        """Find out whether the segment of the tree fits, else add this one; returns the results in the order of the runner's."""
+        trace, recorder = self.trace, self.recorder
+        given, read = "".join(f"{n}, " for n in names), "".join(f"{n}, " for n in numbers)
+        runner: Runner | None = None
+        while True:
+            trace.sync()
+            if trace.ghost:
+                assert isinstance(trace.block.end, Check)
+                if trace.check("", "same", True):
+                    break
+                continue
+            runner = runner or self._runner()
+            looked_at = given + "".join(f"{n}, " for n in self.sharing_names)
+            if trace.check(f"{trace.tree.constant(runner)}.fits({looked_at})", "same", True):
+                break
+        if trace.ghost:
+            step = trace.next_step()
+            trace.follow(step)
+            return [trace.variables[n] for n in step.names], step.segment
+        runner = runner or self._runner()
+        step_names = [trace.tree.fresh("t") for _ in runner.results]
+        viewers = self._viewers()  # also keeps alive what only the recording held
+        text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
+        trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
+        runner.names = names
+        trace.tree.segments.append(runner)
+        results = [viewers[serial] for serial in runner.serials]
+        trace.variables.update(zip(step_names, results, strict=True))
+        for name, tensor in zip(step_names, results, strict=True):
+            trace.know(tensor, name)
+        self._attributes(list(zip(step_names, results, strict=True)))
+        return None, runner
+
+    def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
+        """What the program has set on tensors made inside."""
+        for name, tensor in tensors:
+            for key, value in getattr(tensor, "__dict__", {}).items():
+                self.trace.step(f"{name}.__dict__[{key!r}] = {self.writer.name_of(value)}", lambda: None, out=False)
+
+    def _viewers(self) -> dict[tuple[int, int], Any]:
+        """The tensors over storages made inside that are alive, by the numbers of storage and tensor."""
+        found: dict[tuple[int, int], Any] = {}
+        for state in [*self.recorder.states.values(), *self.recorder.closed]:
+            if state.tensor is None:
+                for k, reference in enumerate(state.viewers):
+                    tensor = reference()
+                    if tensor is not None:
+                        found[state.serial, k] = tensor
+        return found
+
+    def _runner(self) -> Runner:
+        recorder = self.recorder
+        segment = close_segment(recorder, self.trace.tree.name)
+        recorder.closed = list(segment.states)
+        results: list[Result] = []
+        serials: list[tuple[int, int]] = []
+        for index, state in enumerate(segment.states):
+            for k, reference in enumerate(state.viewers):
+                tensor = reference()
+                if tensor is None:
+                    continue
+                history = needs_history(tensor)
+                released = tensor.entry is not None and not history
+                steps = None if tensor.view_of is None else tensor.view_of.steps
+                leaf = tensor.entry is None and tensor._requires_grad
+                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
+                serials.append((state.serial, k))
+        places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
+        shared = [(places[id(part)], places[id(owner)], part.address - owner.address) for part, owner in recorder.shared]
+        metas = [(t.meta, dispatch.wants_gradient(t)) for t in segment.inputs]
+        return Runner(segment, metas, len({id(t.memory) for t in segment.inputs}), shared, results, serials, recorder.calls)
+
+    def _take(self, runner: Runner, made: list[Any]) -> None:
+        """Give the ghost's tensors what the replay computed."""
+        trace, viewers = self.trace, self._viewers()
+        shown: list[tuple[str, Any]] = []
+        names = trace.block.steps[trace.index - 1].names
+        for serial, name, real in zip(runner.serials, names, made, strict=True):
+            tensor = viewers.pop(serial, None)
+            trace.known[id(real)] = (name, real)
+            if tensor is not None:
+                become(tensor, real)
+                trace.known[id(tensor)] = (name, tensor)
+                shown.append((name, tensor))
+        self._attributes(shown)
+        for state in self.recorder.states.values():
+            if state.tensor is not None and state.changed:
+                state.tensor.memory.version = state.version
+                if state.storage() is not None:
+                    state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+
+    def _gradient_steps(self) -> None:
+        trace = self.trace
+        for leaf, gradient in self.changed:
+            name, old = self.writer.name(leaf), self.writer.gradients[id(leaf)]
+            given = "None" if gradient is None else self.writer.name(gradient)
+
+            def undo(variables: dict[str, Any], name: str = name, old: str = old, leaf: Any = leaf) -> None:
+                target = variables.get(name, leaf)
+                target._grad = variables[old]
+
+            ghost = trace.ghost
+            trace.step(f"{trace.tree.constant(set_gradient)}({name}, {given})", lambda: None, out=False, undo=undo)
+            if ghost:
+                leaf._grad = None if gradient is None else trace.variables.get(given, gradient)
+
+
+def become(tensor: Any, real: Any) -> None:
+    """Make a pending tensor the same as one that the replay computed."""
+    old = tensor.memory
+    if old.pending is not None:
+        old.pending = None
+    tensor.memory, tensor.address, tensor.seen_version = real.memory, real.address, real.seen_version
+    tensor.entry, tensor.output, tensor._requires_grad = real.entry, real.output, real._requires_grad
+
+
+def alias(tensor: Any, distance: int, meta: TensorMeta) -> Any:
+    """A tensor without history in the memory of another one, so many bytes after it."""
+    return dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
+
+
+def gradient_meta(leaf: Any) -> TensorMeta | None:
+    """The metadata of a leaf's gradient."""
+    return None if leaf._grad is None else leaf._grad.meta
+
+
+def set_gradient(leaf: Any, gradient: Any) -> None:
+    """Set ``leaf.grad`` to what a segment computed."""
+    leaf._grad = gradient

@@ -1,0 +1,289 @@
+"""A capture session: one interpretation of a call, with everything that takes part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.capture.calls import Calls
+from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.machine import Interruption, Machine
+from flambeau.capture.naming import Namer
+from flambeau.capture.operators import NamedRead
+from flambeau.capture.recorder import Recorder
+from flambeau.capture.residual import Exit
+from flambeau.capture.segments import Writer, gradient_meta
+from flambeau.capture.trace import Diverged, Trace, Uncapturable
+from flambeau.capture.tree import End, Tree
+from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
+from flambeau.core import source_lines
+from flambeau.core.context import context
+from flambeau.ops.declare import default_float, set_default_float
+from flambeau.tensor.base import TensorBase
+
+__all__ = ["NotOneGraph", "Session", "modes", "set_modes"]
+
+SMALL = 64  # elements of a tensor whose contents may be compared as a whole
+
+
+def modes() -> tuple[Any, ...]:
+    """The modes of the calling thread that what is recorded depends on."""
+    return context.grad_enabled, context.inference, default_float()
+
+
+def set_modes(state: tuple[Any, ...]) -> None:
+    """Put modes back."""
+    grad, inference, kind = state
+    if context.grad_enabled is not grad:
+        context.grad_enabled = grad
+    if context.inference is not inference:
+        context.inference = inference
+    if default_float() is not kind:
+        set_default_float(kind)
+
+
+def contents(tensor: Any) -> bytes:
+    """The elements of a small tensor."""
+    return tensor.detach().numpy().tobytes()
+
+
+class CodeGuard:
+    """The code of the compiled function itself, which its program was made from."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.code = getattr(function, "__code__", None)
+
+    def failed(self) -> str | None:
+        """What changed, or None."""
+        return None if getattr(self.function, "__code__", None) is self.code else "its code was replaced"
+
+
+class NotOneGraph(Interruption):
+    """Why a function cannot be one graph."""
+
+
+class Session:
+    """Interprets ``function`` once, growing ``tree``; ``found`` is where a replay of the tree came to its end."""
+
+    def __init__(self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False) -> None:
+        self.one_graph = one_graph
+        self.tree = tree
+        self.function = function
+        self.trace = Trace(tree, found)
+        self.trace.line = self.line
+        self.noted: set[int] = set()
+        self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
+        self.writer = Writer(self.trace, self.new_recorder)
+        self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
+        self.namer = Namer(self.trace, self.writer)
+        self.semantics = Calls(self)
+        self.machine = Machine(self.semantics)
+        self.modes = modes()
+        self.cuts: list[str] = []
+
+    @property
+    def performed(self) -> bool:
+        """Whether anything was done that an eager call would do again."""
+        return any(step.place is None for block in self.trace.block.line() for step in block.steps)
+
+    def new_recorder(self) -> Recorder:
+        """What records from now on."""
+        recorder = Recorder()
+        recorder.on_value = self.needs_value
+        recorder.on_look = self.look
+        recorder.on_number, recorder.on_module = self.number, self.note_module
+        recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
+        recorder.on_risk, recorder.on_flush = self.in_try, self.flush
+        return recorder
+
+    # -- what recording tells ---------------------------------------------------------------------------
+    def line(self) -> str:
+        """The user's line that is interpreted."""
+        for frame in reversed(self.machine.frames):
+            name = frame.code.co_filename
+            if not name.startswith(source_lines.PACKAGE):
+                return f"{name.rpartition('/')[2]}:{frame.line}"
+        return source_lines.UNKNOWN
+
+    def note_module(self, module: Any) -> None:
+        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
+        if id(module) in self.noted or not self.trace.recording:
+            return
+        self.noted.update(map(id, module.modules()))
+        guard = ModuleGuard([module])
+        while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
+            pass
+
+    def see_input(self, tensor: Any) -> None:
+        """An outside tensor is used that no place was read for: an object of ours holds it."""
+        trace = self.trace
+        if id(tensor) not in trace.known and trace.recording and not any(tensor is span for span, _ in self.writer.recorder.spans):
+            trace.check(self.writer.name(tensor), "look", ("tensor", tensor_key(tensor)))
+
+    def see_gradient(self, leaf: Any, read: bool) -> None:
+        """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on."""
+        trace, constant = self.trace, self.tree.constant
+        if not trace.recording:
+            return
+        name, old = self.writer.name(leaf), leaf._grad
+        if read:
+            trace.check(f"{constant(gradient_meta)}({name})", "look", ("is", Same(None if old is None else old.meta)))
+        known, value = trace.step(f"{name}._grad", lambda: old)
+        self.writer.gradients[id(leaf)] = known
+        for gradient in (old, value):
+            if gradient is not None:
+                trace.known[id(gradient)] = (known, gradient)
+
+    def see_guard(self, read: Callable[[], Any]) -> None:
+        """The line holds as long as ``read()`` gives what it gives now."""
+        if self.trace.recording:
+            self.trace.check(f"{self.tree.constant(read)}()", "look", ("guard", frozen(read())))
+
+    def number(self, value: Any) -> NamedRead:
+        """A number that a recorded operator takes: it is read where the program is now."""
+        if isinstance(value.read, NamedRead):
+            return value.read
+        read = value.read
+        name, found = self.trace.step(f"{self.tree.constant(read)}()", read)
+        return NamedRead(name, found)
+
+    def flush(self) -> None:
+        """Run what is recorded so far."""
+        self.writer.flush()
+
+    def needs_value(self, reason: str) -> None:
+        """Native code of ours does something that cannot be recorded: all after it is interpreted at every call."""
+        self.cut(reason)
+        self.trace.leave(reason)
+
+    def look(self, tensor: Any) -> None:
+        """Native code of ours looks at the contents of a tensor: the line holds for these contents."""
+        self.cut("it needs the value of a tensor")
+        self.flush()
+        if not self.trace.recording:
+            return
+        if tensor.meta.numel > SMALL:
+            self.needs_value("it looks at the contents of a tensor inside a function of the library")
+            return
+        name = self.namer.name(tensor)
+        capture, context.capture = context.capture, None
+        try:
+            read = self.tree.constant(contents)
+            found, value = self.trace.step(f"{read}({name})", lambda: contents(tensor))
+            self.trace.check(found, "look", ("value", (bytes, value)))
+        finally:
+            context.capture = capture if self.trace.recording else None
+
+    def cut(self, why: str) -> None:
+        """Note why the segment ends here."""
+        self.cuts.append(f"{why} ({self.line()})")
+        if self.one_graph:
+            raise NotOneGraph(f"{self.cuts[-1]}; take that out of the function, or leave fullgraph=True out")
+
+    # -- modes ------------------------------------------------------------------------------------------
+    def sync_modes(self) -> None:
+        """Before something outside can see them, the program sets the modes that are on now."""
+        now = modes()
+        if now != self.modes and self.trace.recording:
+            constant = self.tree.constant
+            self.trace.step(f"{constant(set_modes)}({constant(self.tree.atoms.setdefault(('modes', now), now))})", lambda: None, out=False)
+            self.modes = now
+
+    def read_modes(self) -> None:
+        """After unknown code: the line depends on the modes that it left."""
+        now = modes()
+        if now != self.modes:
+            self.trace.check(f"{self.tree.constant(modes)}()", "look", ("guard", now))
+            self.modes = now
+
+    # -- the run ----------------------------------------------------------------------------------------
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Interpret the call; returns what the function returns, or raises what it raises."""
+        self.tree.captures += 1
+        context.capture = self.writer.recorder
+        outer = source_lines.interpreted_line
+        source_lines.interpreted_line = self.line
+        try:
+            try:
+                result = self._interpret(args, kwargs)
+            except (Diverged, Uncapturable):
+                raise
+            except Exception as error:
+                self._finish("raise", error)
+                raise
+            return self._finish("return", result)
+        finally:
+            context.capture = None
+            source_lines.interpreted_line = outer
+
+    def _interpret(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        trace, constant = self.trace, self.tree.constant
+        start = (len(args), tuple(kwargs), modes())
+        trace.check(f"(len(args), tuple(kwargs), {constant(modes)}())", "look", ("guard", start))
+        tensors: list[Any] = []
+        taken = []
+        for i, value in enumerate(args):
+            taken.append(self._take(f"args[{i}]", value, tensors, i))
+        named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
+        if context.capture is not None:
+            self.writer.recorder.declare(tensors)
+        function = self.function
+        if not isinstance(function, type) and not hasattr(function, "_modules"):
+            trace.known[id(function)] = (constant(function), function)
+            guard = CodeGuard(getattr(function, "__func__", function))
+            while not trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
+                pass
+        return self.semantics.call(function, tuple(taken), named)
+
+    def _take(self, expression: str, value: Any, tensors: list[Any], index: int = -1) -> Any:
+        name, value = self.trace.step(expression, lambda: value, place=("argument", index))
+        found = self.trace.adopt(value, name)
+        if isinstance(found, TensorBase) and not any(found is t for t in tensors):
+            tensors.append(found)
+        return found
+
+    def _finish(self, kind: str, value: Any) -> Any:
+        trace = self.trace
+        self.flush()
+        self.sync_modes()
+        if trace.recording:
+            self.namer.inline = True
+            try:
+                text = self.namer.name(value) if kind == "return" else ""
+            except Uncapturable as reason:
+                trace.leave(str(reason))
+            else:
+                trace.sync()
+                if trace.ghost:
+                    raise Diverged("capture: the function ended before the point that the replay came to")
+                if trace.recording:
+                    trace.block.end = End(kind, text)
+        return unboxed(value)
+
+    def in_try(self) -> bool:
+        """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
+        for frame in self.machine.frames:
+            landing = frame.program.landing(frame.position - 1)
+            if landing is not None and not self._only_restores(frame, landing.depth):
+                return True
+        return False
+
+    @staticmethod
+    def _only_restores(frame: Any, depth: int) -> bool:
+        """A ``with`` block of a manager of ours puts modes back and lets exceptions pass."""
+        leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
+        manager = getattr(getattr(leave, "callable", None), "__self__", None)
+        return manager is not None and is_ours(type(manager))
+
+
+def unboxed(value: Any) -> Any:
+    """A result without boxes."""
+    if type(value) is Box:
+        return value.value
+    if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
+        return tuple([unboxed(v) for v in value])
+    return value
+
+
+

@@ -1,0 +1,126 @@
+"""What capture knows of values: boxes of numbers that may change, what counts as an atom, and how a check sees a value."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from flambeau.core.device import Device
+from flambeau.core.dtypes import dtype
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import wants_gradient
+
+ATOMS = frozenset((
+    int, bool, str, bytes, complex, float, type(None), type(Ellipsis), type(NotImplemented), slice, range, dtype, Device,
+))  # fmt: skip
+WIDENED = (int, float)  # a value of these that differs at its second sight becomes a variable of the program
+CLASSES = (type, types.ModuleType, types.BuiltinFunctionType)
+
+
+class Same:
+    """An object that is only equal to itself, as a key."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class _Missing:
+    """The type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()  # what a place holds that holds nothing
+
+
+class Box:
+    """A number or string whose value may be another one at the next call: ``value`` now, in variable ``name`` of the program.
+
+    Boxes live on the interpreter's stack, in locals and in tuples made inside; a value that enters a container or native code
+    leaves its box, and a check fixes it.
+    """
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: Any, name: str) -> None:
+        self.value = value
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Box({self.value!r}, {self.name})"
+
+
+def value_key(value: Any) -> Any:
+    """An atom so that equal keys are the same value: 1, 1.0 and True apart, 0.0 and -0.0 too, and NaN equal to itself."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind is slice:
+        return kind, value_key(value.start), value_key(value.stop), value_key(value.step)
+    if kind is tuple:
+        return kind, tuple(map(value_key, value))
+    return kind, value
+
+
+def tensor_key(value: Any) -> Any:
+    """What of a tensor a graph is recorded for."""
+    if not isinstance(value, TensorBase):
+        return type(value)
+    view = value.view_of
+    shown = None if view is None or view.base.memory is not value.memory else (view.base.meta, value.address - view.base.address)
+    return type(value), value.meta, wants_gradient(value), value.entry is None, shown
+
+
+def code_key(value: Any) -> Any:
+    """The code of a function, whichever object carries it."""
+    return value.__code__ if type(value) is types.FunctionType else type(value)
+
+
+def frozen(value: Any) -> Any:
+    """A value that equal settings of an optimizer have in common."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+LOOKS = {"value": value_key, "tensor": tensor_key, "code": code_key, "type": type, "guard": frozen}
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class is this package's, or derives from one that is: a Module, an optimizer, a schedule."""
+    return any(base.__module__.partition(".")[0] == "flambeau" for base in kind.__mro__)
+
+
+def look_at(value: Any) -> tuple[str, Any]:
+    """How a check sees a value from outside: kind and outcome."""
+    kind = type(value)
+    if kind in ATOMS:
+        return "value", value_key(value)
+    if isinstance(value, TensorBase):
+        return "tensor", tensor_key(value)
+    if kind is types.FunctionType:
+        return "code", value.__code__
+    if isinstance(value, CLASSES) or is_ours(kind):
+        return "is", Same(value)
+    return "type", kind
+
+
+def static_lookup(kind: type, name: str, default: Any = None) -> Any:
+    """What the classes of ``kind`` hold under ``name``, without calling descriptors."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return default

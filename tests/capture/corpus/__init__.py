@@ -1,0 +1,26 @@
+"""Small programs that must do the same plainly and compiled, each for one construct of Python or one public report on compilers."""
+
+from tests.capture.corpus import (
+    arguments,
+    classes,
+    containers,
+    contexts,
+    control_flow,
+    errors,
+    functions,
+    generators,
+    libraries,
+    modules,
+    numbers,
+    overriding,
+    reports,
+    tensors,
+    training,
+)
+from tests.capture.corpus.harness import PROGRAMS, Program, compare
+from tests.capture.corpus.stress import stressed
+
+__all__ = [
+    "PROGRAMS", "Program", "arguments", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions", "generators",
+    "libraries", "modules", "numbers", "overriding", "reports", "stressed", "tensors", "training",
+]  # fmt: skip

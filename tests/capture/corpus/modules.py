@@ -1,0 +1,305 @@
+"""nn.Module: attributes, containers, buffers, hooks, modes, replaced parts."""
+
+import flambeau as torch
+from flambeau import nn
+from tests.capture.corpus.harness import program, ramp
+
+
+def filled(module):
+    """The module with parameters that do not depend on the random state."""
+    with torch.no_grad():
+        for i, p in enumerate(module.parameters()):
+            p.copy_(ramp(*p.shape, start=0.1 * i - 0.3, step=0.07))
+    return module
+
+
+@program(tolerance=1e-6)
+def module_forward():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 4), nn.Linear(4, 2)
+            self.scale = 2.0
+
+        def forward(self, x):
+            return self.b(torch.relu(self.a(x))) * self.scale
+
+    net = filled(Net())
+
+    def rescale():
+        net.scale = 3.0
+
+    return net, [(ramp(2, 3),), (ramp(2, 3),), (ramp(4, 3),), rescale, (ramp(2, 3),)], lambda: net
+
+
+@program(tolerance=1e-6)
+def module_containers():
+    layers = filled(nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)]))
+    table = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+    extra = nn.ParameterList([nn.Parameter(ramp(3)), nn.Parameter(ramp(3))])
+
+    def f(x, name):
+        for layer, p in zip(layers, extra, strict=True):
+            x = table[name](layer(x)) + p
+        return x, len(layers), list(table.keys())
+
+    def more():
+        layers.append(nn.Identity())
+        extra.append(nn.Parameter(ramp(3)))
+
+    return f, [(ramp(2, 3), "relu"), (ramp(2, 3), "tanh"), (ramp(2, 3), "relu"), more, (ramp(2, 3), "relu")], lambda: layers
+
+
+@program(tolerance=1e-6)
+def module_sequential_replaced_layer():
+    net = filled(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2)))
+
+    def replace():
+        net[1] = nn.Tanh()
+
+    def cut():
+        del net[2]
+
+    return lambda x: net(x), [(ramp(2, 3),), (ramp(2, 3),), replace, (ramp(2, 3),), cut, (ramp(2, 3),)], lambda: net
+
+
+@program(tolerance=1e-6)
+def module_train_and_eval():
+    net = filled(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)))
+
+    def f(x):
+        return net(x)
+
+    x = ramp(3, 4)
+    return f, [(x,), (x,), net.eval, (x,), (x + 1,), net.train, (x,)], lambda: net
+
+
+@program(tolerance=1e-6)
+def module_mode_switched_inside():
+    net = filled(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)))
+
+    def f(x):
+        net.eval()
+        with torch.no_grad():
+            a = net(x)
+        net.train()
+        return a, net(x), net.training
+
+    return f, [(ramp(2, 3),), (ramp(2, 3),), net.eval, (ramp(2, 3),)], lambda: net
+
+
+@program()
+def module_buffers():
+    class Running(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(2))
+            self.register_buffer("count", torch.tensor(0), persistent=False)
+
+        def forward(self, x):
+            self.count += 1
+            self.mean = self.mean * 0.5 + x * 0.5
+            return x - self.mean
+
+    m = Running()
+    return m, [(ramp(2),), (ramp(2),), (ramp(2) + 3,)], lambda: (m, m.count)
+
+
+@program()
+def module_hooks():
+    layer = nn.ReLU()
+    log = []
+    handles = [
+        layer.register_forward_pre_hook(lambda m, args: (args[0] + 1,)),
+        layer.register_forward_hook(lambda m, args, out: log.append(tuple(out.shape))),
+        layer.register_forward_hook(lambda m, args, out: out * 2),
+    ]
+
+    def f(x):
+        return layer(x)
+
+    def drop():
+        handles[2].remove()
+
+    return f, [(ramp(3),), (ramp(3),), drop, (ramp(3),), (ramp(2),)], lambda: list(log)
+
+
+@program()
+def module_hook_added_between_calls():
+    layer = nn.Identity()
+
+    def f(x):
+        return layer(x) + 1
+
+    def add():
+        layer.register_forward_hook(lambda m, args, out: out * 10)
+
+    return f, [(ramp(3),), (ramp(3),), add, (ramp(3),), (ramp(3),)]
+
+
+@program(tolerance=1e-6)
+def module_parameter_replaced():
+    net = filled(nn.Linear(3, 2))
+
+    def f(x):
+        return net(x)
+
+    def replace():
+        net.weight = nn.Parameter(ramp(2, 3) * 2)
+
+    def frozen():
+        net.weight.requires_grad_(False)
+
+    def no_bias():
+        net.bias = None
+
+    return f, [(ramp(2, 3),), replace, (ramp(2, 3),), frozen, (ramp(2, 3),), no_bias, (ramp(2, 3),)], lambda: net
+
+
+@program()
+def module_parameter_made_inside():
+    class Lazy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = None
+
+        def forward(self, x):
+            if self.w is None:
+                self.w = nn.Parameter(torch.ones(x.shape[-1]) * 2)
+            return x * self.w
+
+    m = Lazy()
+    return m, [(ramp(3),), (ramp(3),), (ramp(2, 3),)], lambda: (m, m.w)
+
+
+@program(tolerance=1e-6)
+def module_shared_weights():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(4, 3)
+            self.out = nn.Linear(3, 4, bias=False)
+            self.out.weight = self.embed.weight
+
+        def forward(self, index):
+            return self.out(self.embed(index))
+
+    m = filled(Tied())
+    return m, [(torch.tensor([0, 1]),), (torch.tensor([3, 3]),), (torch.tensor([2]),)], lambda: m
+
+
+@program(tolerance=1e-6)
+def module_state_dict_loaded_between_calls():
+    net, other = filled(nn.Linear(3, 2)), filled(nn.Linear(3, 2))
+    with torch.no_grad():
+        other.weight.mul_(-2)
+
+    def load():
+        net.load_state_dict(other.state_dict())
+
+    return lambda x: net(x), [(ramp(2, 3),), load, (ramp(2, 3),), (ramp(2, 3),)], lambda: net
+
+
+@program()
+def module_iterates_its_parts():
+    net = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh(), nn.Identity()))
+
+    def f(x):
+        names = [n for n, _ in net.named_modules()]
+        kinds = [type(m).__name__ for m in net.modules() if not list(m.children())]
+        return net(x), names, kinds, sum(p.numel() for p in net.parameters()), isinstance(net[0], nn.ReLU)
+
+    return f, [(ramp(2),), (ramp(2),), (ramp(3),)]
+
+
+@program()
+def module_counts_its_calls():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+            self.last = None
+
+        def forward(self, x):
+            self.calls += 1
+            self.last = x * self.calls
+            return self.last + 1
+
+    m = Counting()
+    return m, [(ramp(2),), (ramp(2),), (ramp(2),), (ramp(2),)], lambda: (m.calls, m.last)
+
+
+@program()
+def module_getattr_and_property():
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.ReLU()
+            self.inner.gain = 2.0
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(super().__getattr__("inner"), name)
+
+        @property
+        def double(self):
+            return self.gain * 2
+
+        def forward(self, x):
+            return self.inner(x) * self.gain + self.double
+
+    m = Wrapper()
+
+    def change():
+        m.inner.gain = 5.0
+
+    return m, [(ramp(3),), (ramp(3),), change, (ramp(3),)]
+
+
+@program(tolerance=1e-5)
+def module_forward_replaced():
+    net = filled(nn.Linear(3, 3))
+
+    def f(x):
+        return net(x)
+
+    def patch():
+        old = net.forward
+        net.forward = lambda x: old(x) * 2
+
+    return f, [(ramp(2, 3),), (ramp(2, 3),), patch, (ramp(2, 3),)]
+
+
+@program(tolerance=1e-5)
+def module_attention_block():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+            self.qkv, self.out = nn.Linear(4, 12), nn.Linear(4, 4)
+
+        def forward(self, x):
+            b, t, c = x.size()
+            q, k, v = self.qkv(self.norm(x)).split(c, dim=2)
+            q, k, v = (z.view(b, t, 2, c // 2).transpose(1, 2) for z in (q, k, v))
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return x + self.out(y.transpose(1, 2).contiguous().view(b, t, c))
+
+    m = filled(Block())
+    return m, [(ramp(1, 3, 4),), (ramp(1, 3, 4) * 2,), (ramp(2, 2, 4),)], lambda: m
+
+
+@program(tolerance=1e-5)
+def module_recurrent_cell():
+    cell = filled(nn.GRUCell(2, 3))
+
+    def f(xs, h):
+        out = []
+        for x in xs.unbind(1):
+            h = cell(x, h)
+            out.append(h)
+        return torch.stack(out, 1), h
+
+    return f, [(ramp(2, 3, 2), torch.zeros(2, 3)), (ramp(2, 3, 2), ramp(2, 3)), (ramp(2, 2, 2), torch.zeros(2, 3))], lambda: cell
