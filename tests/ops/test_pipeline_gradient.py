@@ -18,7 +18,7 @@ CONSTANT = {**dict.fromkeys(("nll_loss", "cross_entropy", "binary_cross_entropy"
 # Samples on a step or in float32, where differences say nothing, and functions without a derivative.
 NO_DIFFERENCES = {
     "round": "samples on halves", "nan_to_num": "infinite samples", "to_dtype": "results in float32", "mode": "ties",
-    **dict.fromkeys(("cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "eigh", "eigvalsh"), "derivatives by symmetric changes"),
+    **dict.fromkeys(("cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "eigh", "eigvalsh"), "symmetric changes only"),
     **dict.fromkeys(("ldl_factor", "ldl_factor_ex", "geqrf"), "no derivative"), "svd": "no derivative of bases of null spaces",
     "zeta": "no derivative", "airy_ai": "no derivative", "frexp": "jumps at powers of two", "nextafter": "no derivative",
 }  # fmt: skip

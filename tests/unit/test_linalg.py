@@ -185,7 +185,8 @@ DIFFERENTIABLE: dict[str, Callable[[Any], Any]] = {
     "svd": lambda x: [v.abs() for v in L.svd(x, full_matrices=False)], "svdvals": L.svdvals, "qr": lambda x: tuple(L.qr(x)),
     "lu": lambda x: tuple(L.lu(x))[1:], "inv": L.inv, "solve": lambda x: L.solve(x, x[..., :1]), "det": L.det,
     "slogdet": lambda x: L.slogdet(x)[1], "pinv": L.pinv, "pinv hermitian": lambda x: L.pinv(x + x.mT, hermitian=True),
-    "lstsq": lambda x: L.lstsq(x, x[..., :1]).solution, "matrix_exp": torch.matrix_exp, "householder": lambda x: torch.orgqr(x, x[..., 0, :]),
+    "lstsq": lambda x: L.lstsq(x, x[..., :1]).solution, "matrix_exp": torch.matrix_exp,
+    "householder": lambda x: torch.orgqr(x, x[..., 0, :]),
     "matrix_power": lambda x: L.matrix_power(x, -2), "nuclear": lambda x: L.matrix_norm(x, "nuc"), "cond": L.cond,
 }  # fmt: skip
 
