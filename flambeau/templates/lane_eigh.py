@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of small symmetric matrices, one a lane.
 
 Householder's reflections make each matrix tridiagonal, implicit QL steps diagonal (Bowdler, Martin, Reinsch and Wilkinson 1968); all
-lanes take the steps together, and those that are done stand still.
+lanes take steps together, each on the block that its own matrix has come to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flambeau.templates.lane_matrices import SMALLEST_SQUARE, LaneFrame, Table, 
 
 __all__ = ["lane_eigh"]
 
-_MOST_STEPS = 60  # for one eigenvalue
+_MOST_STEPS = 30  # for each eigenvalue, on average
 _TINY = 2.0**-60  # beside a matrix whose largest element is about 1
 
 
@@ -31,6 +31,8 @@ class _Eigh(LaneFrame):
         self.w = Table(self, 5)
         self.count = Value(e.fresh("count"), "ptr")
         e.emit(f"{self.count.text} = alloca i64")
+        self.place = Value(e.fresh("place"), "ptr")
+        e.emit(f"{self.place.text} = alloca <{self.width} x i32>, align 64")
 
     # -- in and out -----------------------------------------------------------------------------------------
     def read(self, first: Value) -> Lanes:
@@ -187,62 +189,68 @@ class _Eigh(LaneFrame):
 
     # -- to a diagonal matrix -------------------------------------------------------------------------------
     def diagonal(self) -> Lanes:
-        """QL steps until ``off`` is negligible; marks the lanes in which some eigenvalue takes too many."""
+        """QL steps until ``off`` is negligible, in each lane at its own place; marks the lanes that need too many."""
         e = self.e
+        e.store(number(0), self.count)
+        e.store(self.whole(0).value, self.place)
+        head, step, after = (e.fresh_label(stem) for stem in ("steps", "step", "converged"))
+        e.branch(head)
+        e.label(head)
+        start, end, corner = self._block(Lanes(e, e.load(self.place, "i32", self.width)))
+        e.store(start.value, self.place)
+        active, taken = start < end, e.load(self.count, "i64")
+        most = e.mul(self.n, number(_MOST_STEPS))
+        e.branch_if(e.binary("and", any_lane(active), e.compare("slt", taken, most)), step, after)
+        e.label(step)
+        e.store(e.add(taken, number(1)), self.count)
+        self._step(start, end, corner, active)
+        e.branch(head)
+        e.label(after)
+        return active
 
-        def one(start: Value, failed: Lanes) -> list[Lanes]:
-            e.store(number(0), self.count)
-            head, step, after = (e.fresh_label(stem) for stem in ("steps", "step", "converged"))
-            e.branch(head)
-            e.label(head)
-            end, corner = self._block(start)
-            active = self.whole(start) < end
-            taken = e.load(self.count, "i64")
-            more = e.binary("and", any_lane(active), e.compare("slt", taken, number(_MOST_STEPS)))
-            e.branch_if(more, step, after)
-            e.label(step)
-            e.store(e.add(taken, number(1)), self.count)
-            self._step(start, end, corner, active)
-            e.branch(head)
-            e.label(after)
-            return [failed | active]
-
-        none = Lanes(e, e.const(False, "i1", self.width))
-        (failed,) = self.fold(0, e.sub(self.n, number(1)), [none], one, "eigenvalue")
-        return failed
-
-    def _block(self, start: Value) -> tuple[Lanes, Lanes]:
-        """In each lane the first index from ``start`` on after which ``off`` is negligible, made zero there; and d at it."""
+    def _block(self, start: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+        """In each lane the first index from ``start`` on whose ``off`` is not negligible, the next one whose ``off`` is, and d there."""
         e, last = self.e, self.e.sub(self.n, number(1))
 
-        def look(i: Value, end: Lanes, corner: Lanes, open_: Lanes) -> list[Lanes]:
-            here, off = self.d.get(i), self.off.get(i)
+        def look(i: Value, start: Lanes, end: Lanes, corner: Lanes, open_: Lanes) -> list[Lanes]:
+            here, off, at = self.d.get(i), self.off.get(i), self.whole(i)
             size = here.absolute() + self.d.get(e.add(i, number(1))).absolute()
             small = off.absolute() <= (size * self.epsilon).at_least(_TINY * self.epsilon)
             self.off.set(select(small, self.constant(0.0), off), i)
-            found = small & open_
-            return [select(found, self.whole(i), end), select(found, here, corner), open_ & (small ^ True)]
+            found = small & open_ & (start < at)
+            start = select(small & start.equals(at), at + 1, start)
+            return [start, select(found, at, end), select(found, here, corner), open_ & (found ^ True)]
 
-        end, corner, _ = self.fold(start, last, [self.whole(last), self.d.get(last), self.true()], look, "look")
-        return end, corner
+        initial = [start, self.whole(last), self.d.get(last), self.true()]
+        start, end, corner, _ = self.fold(self._extreme("smin", start), last, initial, look, "look")
+        return start, end, corner
 
-    def _step(self, start: Value, end: Lanes, corner: Lanes, active: Lanes) -> None:
+    def _extreme(self, kind: str, x: Lanes) -> Value:
+        """The largest (smax) or smallest (smin) of the lanes."""
+        e, name = self.e, f"llvm.vector.reduce.{kind}.v{self.width}i32"
+        e.declare(f"declare i32 @{name}(<{self.width} x i32>)")
+        out = Value(e.fresh(), "i32")
+        e.emit(f"{out.text} = call i32 @{name}({x.value})")
+        return e.convert("sext", out, "i64")
+
+    def _step(self, start: Lanes, end: Lanes, corner: Lanes, active: Lanes) -> None:
         """One implicit QL step on the block from ``start`` to ``end`` of every active lane."""
         e = self.e
-        first, off = self.d.get(start), self.off.get(start)
-        g = (self.d.get(e.add(start, number(1))) - first) / (off + off)
+        own = start * self.width + Lanes(e, e.lanes("i32", self.width))
+
+        def pick(table: Table, at: Lanes) -> Lanes:
+            return Lanes(e, e.gather(e.offset(table.pointer, at.value, self.kind), self.kind, self.true().value))
+
+        first, off = pick(self.d, own), pick(self.off, own)
+        g = (pick(self.d, own + self.width) - first) / (off + off)
         r = fma(g, g, 1.0).square_root()
         g = corner - first + off / (g + r.with_sign_of(g))
-        longest = select(active, end, self.whole(0))
-        top = Value(e.fresh(), "i32")
-        name = f"llvm.vector.reduce.smax.v{self.width}i32"
-        e.declare(f"declare i32 @{name}(<{self.width} x i32>)")
-        e.emit(f"{top.text} = call i32 @{name}({longest.value})")
-        stop = e.convert("sext", top, "i64")
+        low = self._extreme("smin", select(active, start, self.whole(self.n)))
+        stop = self._extreme("smax", select(active, end, self.whole(0)))
 
         def rotate(i: Value, g: Lanes, s: Lanes, c: Lanes, shift: Lanes) -> list[Lanes]:
             after = e.add(i, number(1))
-            here = active & (self.whole(i) < end)
+            here = active & (self.whole(i) < end) & (self.whole(i) >= start)
             off, old = self.off.get(i), self.off.get(after)
             f, b = s * off, c * off
             square = fma(f, f, g * g)
@@ -261,9 +269,9 @@ class _Eigh(LaneFrame):
                 self._turn(i, after, select(here, s2, 0.0), select(here, c2, 1.0))
             return [select(here, new, was) for new, was in ((g2, g), (s2, s), (c2, c), (shift2, shift))]
 
-        g, _, _, shift = self.fold_down(start, stop, [g, self.constant(1.0), self.constant(1.0), self.constant(0.0)], rotate)
-        self.d.set(select(active, self.d.get(start) - shift, self.d.get(start)), start)
-        self.off.set(select(active, g, self.off.get(start)), start)
+        g, _, _, shift = self.fold_down(low, stop, [g, self.constant(1.0), self.constant(1.0), self.constant(0.0)], rotate)
+        for table, value in ((self.d, first - shift), (self.off, g)):
+            e.scatter(value.value, e.offset(table.pointer, own.value, self.kind), active.value)
 
     def fold_down(self, start: Value, stop: Value, initial: list[Lanes], body: object) -> list[Lanes]:
         """As `fold`, from the last index to the first."""

@@ -14,7 +14,7 @@ _KERNELS = {
     "solve": lane_elimination, "inverse": lane_elimination, "qr": lane_qr, "svd": lane_svd,
 }  # fmt: skip
 # Beyond, LAPACK is faster: a thread's tables have left the nearest caches.
-_LARGEST = {"eigh": 128, "cholesky": 32, "triangular_solve": 32, "lu": 32, "solve": 32, "inverse": 32, "qr": 32, "svd": 32}
+_LARGEST = {"eigh": 144, "cholesky": 32, "triangular_solve": 32, "lu": 32, "solve": 32, "inverse": 32, "qr": 32, "svd": 32}
 _TWO_VECTORS = 20
 
 

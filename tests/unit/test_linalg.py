@@ -163,7 +163,7 @@ def test_a_matrix_does_not_depend_on_its_company(name: str) -> None:
 
 
 def test_small_matrices_are_worked_on_by_lanes() -> None:
-    for kind, largest in (("eigh", 128), ("svd", 32), ("solve", 32)):
+    for kind, largest in (("eigh", 144), ("svd", 32), ("solve", 32)):
         attributes = {"eigh": (("lower", True),), "svd": (("wide", False), ("full", False)), "solve": ()}[kind]
         spec = FactorSpec(kind, dtypes.float32, 2 if kind == "solve" else 1, (0, 1), attributes, 512, frozenset({"avx512f", "fma"}))
         usual = lapack_kernel(spec)
