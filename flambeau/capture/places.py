@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
-from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
@@ -287,6 +287,8 @@ class Places(Semantics):
             obj.grad = kept  # type: ignore[attr-defined]
             return
         trace.wrote(obj.__dict__ if isinstance(obj, types.ModuleType) else obj, name, value)
+        if trace.ghost and isinstance(obj, TensorBase) and trace.variables.get(self.namer.name(obj), obj) is not obj:
+            setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
         if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
             self.namer.writer.flush()
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
@@ -299,8 +301,8 @@ class Places(Semantics):
         self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
-    def subscript(self, obj: Any, key: Any) -> Any:
-        obj = self.trace.fix(obj)
+    def subscript(self, holder: Any, key: Any) -> Any:
+        obj: Any = self.trace.fix(holder)
         kind = type(obj)
         method = static_lookup(kind, "__getitem__")
         if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
@@ -310,10 +312,10 @@ class Places(Semantics):
         key = self.fixed(key)
         if is_module(obj):
             self.note_module(obj)
-            return operator.getitem(obj, key)
+            return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
-                return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)
+                return self.boxed(get_item(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
@@ -340,7 +342,7 @@ class Places(Semantics):
         if type(found) is types.FunctionType and not is_ours(type(obj)) and not isinstance(obj, TensorBase):
             self.call(found, (obj, key, *rest), {})
             return
-        act = operator.setitem if rest else operator.delitem
+        act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
             act(obj, self.fixed(key), *[self.fixed(v) for v in rest])
             return
@@ -449,4 +451,5 @@ class _Empty:
 
 
 SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+get_item: Any = operator.getitem
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
@@ -272,7 +273,10 @@ class Recorder:
         if self.on_risk is not None and self.on_risk() and self._may_raise(call):
             return self._at_once(call)
         try:
-            return self._record(call)
+            made = self._record(call)
+            if stress.flush and self.on_flush is not None:
+                self.on_flush()
+            return made
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
@@ -518,9 +522,9 @@ class Recorder:
 
     def _see_gradient(self, leaf: Any, read: bool) -> None:
         if id(leaf) not in self.gradients_seen:
-            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
             if self.on_gradient is not None and leaf.memory.pending is None:
                 self.on_gradient(leaf, read)
+            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
 
     def forget_inner_gradients(self) -> None:
         """Drop what was seen of leaves made during the capture."""

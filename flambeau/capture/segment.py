@@ -53,12 +53,17 @@ class Segment:
             if state.changed and _has_new_history(state):
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers]))
-        for reference in recorder.input_views:
-            view: Any = reference()
-            if needs_history(view):
-                base = view.view_of.base
-                view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
-                view.seen_version = view.memory.version
+        settle_views(recorder)
+
+
+def settle_views(recorder: Recorder) -> None:
+    """Give the views of inputs that were made while recording their history outside of it."""
+    for reference in recorder.input_views:
+        view: Any = reference()
+        if needs_history(view) and isinstance(view.entry, CaptureEntry):
+            base = view.view_of.base
+            view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
+            view.seen_version = view.memory.version
 
 
 def close_segment(recorder: Recorder, name: str) -> Segment:
