@@ -19,6 +19,7 @@ from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
 from flambeau.core.context import context
+from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 
@@ -100,6 +101,8 @@ class Calls(Operators):
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.trace.fix(function) if type(function) is Box else function
+        if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
+            function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
             inner = function.__func__
@@ -180,7 +183,7 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
-        call = static_lookup(type(module), "__call__")
+        call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
         forward = module.__dict__.get("forward") or self._of_module(module, "forward")

@@ -52,14 +52,14 @@ class StorageState:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
-        self.node = node
+        self.node = p.whole(node) if meta.dtype.is_complex else node
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
         self.serial = -1  # of storages made inside, in their order
         self.version = storage.version
         self.viewers: list[weakref.ref[Any]] = []
-        self.tracked = tensor is not None and meta.dtype.is_floating_point and wants_gradient(tensor)
+        self.tracked = tensor is not None and meta.dtype.is_inexact and wants_gradient(tensor)
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
@@ -112,7 +112,7 @@ class CaptureEntry(Entry):
 
 def gradient_edge(tensor: Any) -> Edge:
     """Where a gradient of the tensor goes, None when it takes no part in autograd."""
-    return edge_of(tensor) if tensor.meta.dtype.is_floating_point and wants_gradient(tensor) else None
+    return edge_of(tensor) if tensor.meta.dtype.is_inexact and wants_gradient(tensor) else None
 
 
 def span_of(tensors: Sequence[Any]) -> Any:
@@ -214,7 +214,7 @@ class Recorder:
         for n in toposort([node], lambda n: () if n in known else n.sources):
             if n not in known:
                 sources = n.sources[1:] if n.op is p.attach else n.sources
-                known[n] = n.op is not p.detach and n.dtype.is_floating_point and any(known.get(s, False) for s in sources)
+                known[n] = n.op is not p.detach and n.dtype.is_inexact and any(known.get(s, False) for s in sources)
         return known[node]
 
     def read(self, tensor: Any) -> Node:
@@ -375,7 +375,7 @@ class Recorder:
             return
         entry = CaptureEntry(self, title, operands, outputs)
         for output, tensor in enumerate(made):
-            if tensor.meta.dtype.is_floating_point:
+            if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
@@ -422,7 +422,7 @@ class Recorder:
         made: list[Any] = []
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
-            meta = meta_of(view.shape, source.meta.dtype, view.strides, source.meta.device)
+            meta = meta_of(view.shape, node.dtype, view.strides, source.meta.device)
             tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
             tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
@@ -454,6 +454,7 @@ class Recorder:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
         if not followed and self.active(before):
             state.node = p.attach(state.node, before)
+        state.node = p.whole(state.node) if state.meta.dtype.is_complex else state.node
         state.changed = True
         tensor.memory.version += 1
 
@@ -490,7 +491,7 @@ class Recorder:
             origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
         operands = self._operands(call, nodes)
         entry = None
-        if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
+        if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
             entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:

@@ -233,6 +233,11 @@ def atoms_of(value: Dim) -> frozenset[Atom]:
     return value.atoms if isinstance(value, Expression) else frozenset()
 
 
+def constant_term(value: Dim) -> int:
+    """What is added to the products of symbols and axes."""
+    return next((c for monomial, c in terms_of(value) if not monomial), 0)
+
+
 def is_constant(value: Dim, number: int) -> bool:
     """Whether ``value`` is the int ``number``, without deciding anything about symbols."""
     return isinstance(value, int) and value == number

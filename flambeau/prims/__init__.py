@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from flambeau.prims.complex import as_complex as as_complex
+from flambeau.prims.complex import as_real as as_real
+from flambeau.prims.complex import pair as pair
+from flambeau.prims.complex import part as part
+from flambeau.prims.complex import slope as slope
+from flambeau.prims.complex import whole as whole
 from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
-from flambeau.prims.factor import beside as beside
 from flambeau.prims.factor import cholesky as cholesky
 from flambeau.prims.factor import columns_of as columns_of
 from flambeau.prims.factor import eigh as eigh
@@ -27,6 +32,9 @@ from flambeau.prims.factor import solve as solve
 from flambeau.prims.factor import svd as svd
 from flambeau.prims.factor import triangle as triangle
 from flambeau.prims.factor import triangular_solve as triangular_solve
+from flambeau.prims.fourier import fourier as fourier
+from flambeau.prims.fourier import fourier_hermitian as fourier_hermitian
+from flambeau.prims.fourier import fourier_real as fourier_real
 from flambeau.prims.indexing import fold_windows as fold_windows
 from flambeau.prims.indexing import scatter as scatter
 from flambeau.prims.indexing import take as take
@@ -40,6 +48,7 @@ from flambeau.prims.pointwise import atan as atan
 from flambeau.prims.pointwise import atan2 as atan2
 from flambeau.prims.pointwise import atanh as atanh
 from flambeau.prims.pointwise import attach as attach
+from flambeau.prims.pointwise import beside as beside
 from flambeau.prims.pointwise import bitcast as bitcast
 from flambeau.prims.pointwise import bitwise_and as bitwise_and
 from flambeau.prims.pointwise import bitwise_or as bitwise_or

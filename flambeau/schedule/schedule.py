@@ -81,7 +81,7 @@ class _Scheduler:
         }
         simple = report_pass("simplify", graph, simplify(graph))
         merged = report_pass("merge_sums", simple, merge_sums(simple))
-        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts))
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, [spec == OutputSpec() for spec in outputs]))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}
@@ -248,6 +248,8 @@ class _Scheduler:
         if node.op.family == "factor":
             parts = tuple(t.node.attributes.get("part", 0) for t in targets)
             attributes |= {"parts": parts, "shapes": tuple(s.shape for s in node.sources)}
+        if node.sources:
+            attributes["source"] = node.sources[0].shape
         return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
 
     def _buffer_types(self) -> list[dtype]:
