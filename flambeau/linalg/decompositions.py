@@ -125,10 +125,15 @@ def _require_no_driver(operator: str, driver: str | None) -> None:
 
 
 def eig(A: Any, *, out: Any = None) -> Any:
-    """Eigenvalues and eigenvectors of square matrices: complex, so not there yet."""
-    raise NotImplementedError("linalg.eig: results are complex, which is not supported yet; symmetric matrices have linalg.eigh")
+    """Eigenvalues and eigenvectors, as columns of length 1, of square matrices; complex.
+
+    >>> import flambeau as torch
+    >>> torch.linalg.eig(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).eigenvalues
+    tensor([1.+0.j, 2.+0.j])
+    """
+    return given(out, ops.eig(A))
 
 
 def eigvals(A: Any, *, out: Any = None) -> Any:
-    """Eigenvalues of square matrices: complex, so not there yet."""
-    raise NotImplementedError("linalg.eigvals: results are complex, which is not supported yet; symmetric matrices have linalg.eigvalsh")
+    """Eigenvalues of square matrices; complex."""
+    return given(out, ops.eigvals(A))

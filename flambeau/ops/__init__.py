@@ -367,7 +367,9 @@ from flambeau.ops.special import xlog1py as xlog1py
 from flambeau.ops.special import zeta as zeta
 from flambeau.ops.spectral import cond as cond
 from flambeau.ops.spectral import det as det
+from flambeau.ops.spectral import eig as eig
 from flambeau.ops.spectral import eigh as eigh
+from flambeau.ops.spectral import eigvals as eigvals
 from flambeau.ops.spectral import eigvalsh as eigvalsh
 from flambeau.ops.spectral import logdet as logdet
 from flambeau.ops.spectral import matrix_exp as matrix_exp

@@ -22,27 +22,29 @@ TYPE_NAMES = {
 
 
 # -- checks and samples -------------------------------------------------------------------------------------
-def require_matrices(operator: str, x: Node, name: str = "A") -> None:
-    """torch's errors for what is no batch of matrices of a type that can be factored."""
+def require_matrices(operator: str, x: Node, name: str = "A", real: bool = True) -> None:
+    """torch's errors for what is no batch of matrices of a type that can be factored; complex ones only where not ``real``."""
     if x.rank < 2:
         raise RuntimeError(f"{operator}: The input tensor {name} must have at least 2 dimensions.")
-    require_factorable(operator, x)
+    require_factorable(operator, x, real)
 
 
-def require_factorable(operator: str, x: Node) -> None:
+def require_factorable(operator: str, x: Node, real: bool = True) -> None:
     """torch's errors for integers and for types with too few digits."""
     kind = TYPE_NAMES.get(x.dtype.name, x.dtype.name)
     if x.dtype.is_complex:
-        raise NotImplementedError(f"{operator}: complex matrices are not supported yet; factor the real form [[re, -im], [im, re]]")
+        if real:
+            raise NotImplementedError(f"{operator}: complex matrices are not supported yet; factor the real form [[re, -im], [im, re]]")
+        return
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"{operator}: Expected a floating point or complex tensor as input. Got {kind}")
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(f"{operator}: Low precision dtypes not supported. Got {kind}")
 
 
-def require_square(operator: str, x: Node, name: str = "A") -> None:
+def require_square(operator: str, x: Node, name: str = "A", real: bool = True) -> None:
     """As ``require_matrices``; they are square too."""
-    require_matrices(operator, x, name)
+    require_matrices(operator, x, name, real)
     if not x.shape[-1] == x.shape[-2]:
         rows, columns = x.shape[-2:]
         raise RuntimeError(f"{operator}: {name} must be batches of square matrices, but they are {rows} by {columns} matrices")
@@ -113,7 +115,7 @@ def is_vector_side(a: Node, b: Node) -> bool:
 
 def _system(operator: str, a: Node, b: Node, left: bool) -> tuple[Node, Node, bool]:
     """A and B with equal batches, and whether B was a vector; of X A = B the transposed system."""
-    require_square(operator, a)
+    require_square(operator, a, "A", False)
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{operator}: Expected A and B to have the same dtype, but found A of type {a.dtype} and B of type {b.dtype}")
     vector = is_vector_side(a, b)
@@ -167,14 +169,14 @@ def _inverse_samples(m: SampleMaker) -> Calls:
 @op(samples=_inverse_samples)
 def inverse(a: Value, operator: str = "linalg.inv") -> Node:
     """The inverse matrices."""
-    require_square(operator, a)
+    require_square(operator, a, "A", False)
     return p.inverse(a, part=0, operator=operator)
 
 
 @op(samples=_inverse_samples)
 def inverse_ex(a: Value, *, check_errors: bool = False) -> SolveInfo:
     """``inverse`` that tells of singular matrices instead of raising."""
-    require_square("linalg.inv_ex", a)
+    require_square("linalg.inv_ex", a, "A", False)
     operator = "linalg.inv_ex" if check_errors else ""
     return SolveInfo(*(p.inverse(a, part=part, operator=operator) for part in (0, 1)))
 
@@ -193,8 +195,8 @@ def solve_triangular(
     a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False, operator: str = "linalg.solve_triangular"
 ) -> Node:
     """X with a X = b (X a = b where not ``left``), of a triangle of a; ``unitriangular``: with ones on its diagonal."""
-    require_square(operator, a)
-    require_matrices(operator, b, "B")
+    require_square(operator, a, "A", False)
+    require_matrices(operator, b, "B", False)
     a, b, _ = _matrix_system(operator, a, b, left)
     out = p.triangular_solve(a, b, upper=upper is left, unit=unitriangular)
     return out if left else p.transpose(out)

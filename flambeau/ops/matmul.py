@@ -11,6 +11,7 @@ from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Size, Value, Values, broadcast_shapes, broadcast_to, normalize_dim, op
 from flambeau.ops.view import as_dims, cut
+from flambeau.prims.complex import conj
 
 PRODUCT = "same"  # torch multiplies matrices of one dtype only
 
@@ -338,11 +339,12 @@ def cross(x: Value, other: Value, dim: int = -1) -> Node:
 
 @op(promote=PRODUCT, samples=lambda m: [case(m.float(4, 3), m.float(3)), case(m.float(2, 3, 4), m.float(3, 1), 1)])
 def vecdot(x: Value, y: Value, dim: int = -1) -> Node:
-    """Sums of products along ``dim``; the other dimensions broadcast."""
+    """Sums of products along ``dim``, of x conjugated; the other dimensions broadcast."""
     if not x.rank or not y.rank:
         raise RuntimeError("linalg.vecdot: inputs must have at least 1 dimension")
     shape = broadcast_shapes(x.shape, y.shape, operator="linalg.vecdot")
     axis = normalize_dim(dim, len(shape), "linalg.vecdot")
+    x = conj(x) if x.dtype.is_complex else x
     product_of_both = p.mul(broadcast_to(x, shape), broadcast_to(y, shape))
     return p.reduce(product_of_both, kind="sum", axes=(axis,))
 
@@ -352,7 +354,7 @@ def vander(x: Value, count: Size) -> Node:
     """The powers x ** 0 ... x ** (count - 1) in a new last dimension; integers as int64."""
     if not count > 1:
         raise RuntimeError(f"N must be greater than 1. Got {count}")
-    x = x if x.dtype.is_floating_point else p.converted(x, dtypes.int64)
+    x = x if x.dtype.is_inexact else p.converted(x, dtypes.int64)
     x = x if x.rank else p.reshape(x, shape=(1,))
     shape = (*x.shape, count - 1)
     powers = p.scan(p.expand(p.reshape(x, shape=(*x.shape, 1)), shape=shape), kind="prod", axis=x.rank)

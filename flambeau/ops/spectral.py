@@ -16,6 +16,7 @@ from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
 from flambeau.ops.samples import torch_norms
+from flambeau.prims.complex import conj
 
 EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
 
@@ -48,8 +49,45 @@ def eigh(x: Value, UPLO: str = "L", operator: str = "linalg.eigh") -> Eigenpairs
 
 @op(samples=_symmetric_samples)
 def eigvalsh(x: Value, UPLO: str = "L") -> Node:
-    """The eigenvalues of symmetric matrices in ascending order."""
+    """The eigenvalues of symmetric matrices in ascending order; of Hermitian ones each is one of a pair of the real form."""
+    if x.dtype.is_complex:
+        require_square("linalg.eigvalsh", x, "A", False)
+        lower = _lower(UPLO)
+        half, diagonal = p.triangle(x, not lower, True), p.part(p.diagonal(x), index=0)
+        diagonal = p.pair(diagonal, p.number(0, diagonal))
+        whole = p.add(half, p.add(conj(p.transpose(half)), p.on_diagonal(diagonal, x.shape[-1], x.shape[-1])))
+        # As torch, the derivative is that of the whole matrix.
+        return _mean_of_pairs(p.eigh(p.real_form(p.attach(whole, x)), lower=True, part=0, operator="linalg.eigvalsh"))
     return eigh(x, UPLO, "linalg.eigvalsh").eigenvalues
+
+
+def _mean_of_pairs(values: Node) -> Node:
+    """Of sorted values that come twice each one, so that the derivative does not depend on which of a pair is which."""
+    *batch, twice = values.shape
+    pairs = p.reshape(values, shape=(*batch, twice // 2, 2))
+    total = p.reduce(pairs, kind="sum", axes=(values.rank,))
+    return p.mul(total, p.number(0.5, total))
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues and eigenvectors, as columns of length 1; complex."""
+
+    eigenvalues: Node
+    eigenvectors: Node
+
+
+@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0))])
+def eig(x: Value, operator: str = "linalg.eig") -> Eigen:
+    """Eigenvalues and eigenvectors of square matrices, complex, in the order in which LAPACK finds them."""
+    require_square(operator, x)
+    parts = [p.eig(x, part=i, operator=operator) for i in range(4)]
+    return Eigen(p.pair(*parts[:2]), p.pair(*parts[2:]))
+
+
+@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0))])
+def eigvals(x: Value) -> Node:
+    """The eigenvalues of square matrices, complex."""
+    return eig(x, "linalg.eigvals").eigenvalues
 
 
 # -- singular values ----------------------------------------------------------------------------------------
@@ -84,8 +122,10 @@ def svd(x: Value, full_matrices: bool = True, operator: str = "linalg.svd") -> S
 
 @op(samples=_any_samples)
 def svdvals(x: Value, operator: str = "linalg.svdvals") -> Node:
-    """The singular values of matrices in descending order."""
-    require_matrices(operator, x)
+    """The singular values of matrices in descending order; of complex ones each is one of a pair of the real form."""
+    require_matrices(operator, x, "A", False)
+    if x.dtype.is_complex:
+        return _mean_of_pairs(singular_parts(p.real_form(x), False, operator).S)
     return singular_parts(x, False, operator).S
 
 
@@ -340,13 +380,13 @@ def matrix_exp(x: Value, squarings: int = MOST_SQUARINGS) -> Node:
 
     Paterson and Stockmeyer's evaluation; Moler and Van Loan, Nineteen dubious ways to compute the exponential of a matrix (2003).
     """
-    require_square("linalg.matrix_exp", x)
+    require_square("linalg.matrix_exp", x, "A", False)
     if x.shape[-1] == 0:
         return x
     axes = (x.rank - 2, x.rank - 1)
     norm = reduced(reduced(p.abs_(x), "sum", (x.rank - 2,)), "max", (x.rank - 2,))
     one = p.number(1, norm)
-    smallest, reach = p.number(1e-30, norm), p.number(LARGEST_NORM[x.dtype], norm)
+    smallest, reach = p.number(1e-30, norm), p.number(LARGEST_NORM[norm.dtype], norm)
     count = p.maximum(p.ceil(p.log2(p.div(p.maximum(norm, smallest), reach))), p.number(0, norm))
     count = p.minimum(count, p.number(squarings, norm))
     out = _taylor(p.mul(x, restored(p.div(one, p.exp2(count)), axes, x.shape)))

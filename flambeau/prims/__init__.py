@@ -12,6 +12,7 @@ from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
 from flambeau.prims.factor import cholesky as cholesky
 from flambeau.prims.factor import columns_of as columns_of
+from flambeau.prims.factor import eig as eig
 from flambeau.prims.factor import eigh as eigh
 from flambeau.prims.factor import first_columns as first_columns
 from flambeau.prims.factor import first_rows as first_rows
@@ -27,6 +28,7 @@ from flambeau.prims.factor import on_diagonal as on_diagonal
 from flambeau.prims.factor import permutation as permutation
 from flambeau.prims.factor import permuted as permuted
 from flambeau.prims.factor import qr as qr
+from flambeau.prims.factor import real_form as real_form
 from flambeau.prims.factor import rows_of as rows_of
 from flambeau.prims.factor import solve as solve
 from flambeau.prims.factor import svd as svd

@@ -16,6 +16,7 @@ from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.symbolic import Dim, differs
 from flambeau.ir.node import Node
+from flambeau.prims import complex as c
 from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
 from flambeau.prims.declare import Gradients, Rule, prim, require
@@ -362,6 +363,66 @@ def over_gaps(x: Node, values: Node) -> Node:
     one = identity(gaps)
     on = p.ne(one, p.number(0, one))
     return p.where(on, p.number(0, x), p.div(x, p.where(on, one, gaps)))
+
+
+# -- eigenvalues of any square matrices ---------------------------------------------------------------------
+def _eig_reference(x: Any) -> tuple[Any, ...]:
+    values, vectors = np.linalg.eig(x)
+    return np.real(values), np.imag(values), np.real(vectors), np.imag(vectors)
+
+
+eig = prim(
+    "eig", "factor", _parts("eig", _line, _line, _same, _same), _each(_eig_reference),
+    "parts: the eigenvalues' real and imaginary parts, those of the eigenvectors, which are columns of length 1",
+)  # fmt: skip
+
+
+@eig.differentiate
+def _eig_derivative(g: Node, out: Node, x: Node, part: int, operator: str) -> Gradients:
+    """V'^-1 (diag(gL) + (V' gV - V' V diag(Re(V' gV))) / conj(E)) V' with E[i, j] = w[j] - w[i]; ' also conjugates."""
+    found = [eig(x, part=i, operator=operator) for i in range(4)]
+    values, vectors = c.pair(*found[:2]), c.pair(*found[2:])
+    turned = c.conj(transpose(vectors))
+    zero = p.number(0, g)
+    given = c.pair(g, zero) if part % 2 == 0 else c.pair(zero, g)
+    n = x.shape[-1]
+    if part < 2:
+        inner = p.mul(rows_of(given, n), turned)
+    else:
+        mixed = matmul(turned, given)
+        lengths = columns_of(s.diagonal(c.part(mixed, index=0)), n)
+        mixed = p.sub(mixed, p.mul(matmul(turned, vectors), c.pair(lengths, p.number(0, lengths))))
+        inner = matmul(over_gaps(mixed, c.conj(values)), turned)
+    return (c.part(solve(turned, inner, part=0, operator=operator), index=0),)
+
+
+# -- complex systems, as real ones of twice the size --------------------------------------------------------
+def real_form(z: Node) -> Node:
+    """[[Re, -Im], [Im, Re]], which multiplies [Re; Im] as z multiplies."""
+    a, b = c.parts(z)
+    return s.cat(beside(a, p.neg(b)), beside(b, a), axis=z.rank - 2)
+
+
+def _from_columns(x: Node, n: Dim) -> Node:
+    return c.pair(first_rows(x, n), last_rows(x, n))
+
+
+def _complex_solve(a: Node, b: Node, part: int, operator: str) -> Node:
+    out = solve(real_form(a), s.cat(*c.parts(b), axis=b.rank - 2), part=part, operator=operator)
+    return _from_columns(out, b.shape[-2]) if part == 0 else out
+
+
+def _complex_inverse(a: Node, part: int, operator: str) -> Node:
+    out = inverse(real_form(a), part=part, operator=operator)
+    return _from_columns(first_columns(out, a.shape[-1]), a.shape[-1]) if part == 0 else out
+
+
+def _complex_triangular_solve(a: Node, b: Node, upper: bool, unit: bool) -> Node:
+    half = triangle(a, upper, unit)
+    return solve(p.add(half, identity(half)) if unit else half, b, part=0, operator="")
+
+
+solve.on_pairs, inverse.on_pairs, triangular_solve.on_pairs = _complex_solve, _complex_inverse, _complex_triangular_solve
 
 
 # -- singular values ----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class _Lapack(FactorFrame):
             self._words[slot] = self._kept(e.convert("trunc", plain, "i32"))
         iwork = e.add(e.mul(self.n, number(5)), number(3))
         self._words["iwork"] = self._kept(e.convert("trunc", iwork, "i32"))
+        self._words["single"] = self._kept(e.const(1, "i32"))
         self._words["one"] = self._kept(e.const(1.0, self.kind))
         for letter in "LUNVSAR":
             self._words[letter] = self._kept(e.const(ord(letter), "i8"))
@@ -202,6 +203,41 @@ def _ends_with_nan(f: _Lapack, values: Value) -> Value:
     return e.binary("and", e.compare("uno", last, last), some)
 
 
+def _eig(f: _Lapack, at: Value) -> None:
+    """Vectors of conjugate values come as one real and one imaginary part, side by side."""
+    e, square = f.e, f.e.mul(f.n, f.n)
+    f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
+    real, imaginary = f.result(0, at, f.n, 1), f.result(1, at, f.n, 2)
+    job = "V" if {2, 3} & set(f.spec.parts) else "N"
+    operands = "n", f.piece(0), "ldn", real, imaginary, f.piece(3), "single", f.piece(4), "ldn", f.piece(5), "work"
+    f.report(f.call(0, "N", job, *operands), at)
+    if job == "N":
+        return
+    zero = e.const(0.0, f.kind)
+
+    def column(j: Value) -> None:
+        value = e.load(e.offset(imaginary, j, f.kind), f.kind)
+        first, second = e.compare("ogt", value, zero), e.compare("olt", value, zero)
+        sign = e.select(first, e.const(1.0, f.kind), e.select(second, e.const(-1.0, f.kind), zero))
+        shifts = e.sub(j, e.convert("zext", second, "i64")), e.add(j, e.convert("zext", first, "i64"))
+        for part, shift, factor in ((2, shifts[0], None), (3, shifts[1], sign)):
+            if part in f.spec.parts:
+                _spread(f, f.result(part, at, square, 0), j, e.offset(f.piece(4), e.mul(shift, f.n), f.kind), factor)
+
+    f.repeat(f.n, column, "vector")
+
+
+def _spread(f: _Lapack, target: Value, j: Value, line: Value, factor: Value | None) -> None:
+    """Column j of the target becomes a line, times a factor."""
+    e = f.e
+
+    def element(i: Value) -> None:
+        value = e.load(e.offset(line, i, f.kind), f.kind)
+        e.store(value if factor is None else e.mul(value, factor), e.offset(target, e.add(e.mul(i, f.n), j), f.kind))
+
+    f.repeat(f.n, element, "component")
+
+
 def _svd(f: _Lapack, at: Value) -> None:
     e, full = f.e, f.spec["full"]
     least, size = f.least(), f.e.mul(f.m, f.n)
@@ -299,6 +335,10 @@ _BODIES = {
     "eigh": _Body(
         _eigh, ("syevd",), 80, lambda z: 9 * z.n**3, _eigh_work, lambda z, size: size * z.n * z.n, lambda z, size: size * _eigh_work(z),
         lambda z, size: 4 * (3 + 5 * z.n), lambda z, size: size * z.n,
+    ),
+    "eig": _Body(
+        _eig, ("geev",), 300, lambda z: 25 * z.n**3, lambda z: _BLOCK * z.n, lambda z, size: size * z.n * z.n, lambda z, size: size * z.n,
+        lambda z, size: size * z.n, lambda z, size: size, lambda z, size: size * z.n * z.n, lambda z, size: size * _BLOCK * z.n,
     ),
     "svd": _Body(
         _svd, ("gesdd",), 150, lambda z: 20 * z.m * z.n * z.least, _svd_work, lambda z, size: size * z.m * z.n,

@@ -58,6 +58,7 @@ def _exponential(x: Any, squarings: int = 0) -> Any:
 
 ORACLES: dict[str, Callable[..., Any]] = {
     "eigvalsh": lambda x, UPLO="L": np.linalg.eigvalsh(_symmetric(x, UPLO)),
+    "eigvals": np.linalg.eigvals,
     "svdvals": _singular_values,
     "matrix_rank": _rank,
     "pinv": lambda x, atol=None, rtol=None: np.linalg.pinv(x),
@@ -86,19 +87,25 @@ def test_eigenpairs() -> None:
         np.testing.assert_allclose(_symmetric(x, rest[0] if rest else "L") @ vectors, vectors * values[..., None, :], atol=1e-12)
 
 
+def test_any_eigenpairs() -> None:
+    for (x,), _ in samples_of(ALL["eig"]):
+        values, vectors = trace(ALL["eig"], ((x,), {})).run()
+        np.testing.assert_allclose(x @ vectors, vectors * values[..., None, :], atol=1e-12)
+
+
 def test_singular_vectors() -> None:
     for (x,), _ in samples_of(ALL["svd"]):
         u, values, v = trace(ALL["svd"], ((x, False), {})).run()
         np.testing.assert_allclose((u * values[..., None, :]) @ v, x, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in ORACLES if n not in ("eigvalsh", "matrix_rank")])
+@pytest.mark.parametrize("name", [n for n in ORACLES if n not in ("eigvals", "eigvalsh", "matrix_rank")])
 def test_gradient_equals_differences(name: str) -> None:
     assert check_gradient(ALL[name]) > 0
 
 
 def test_every_operator_is_tested() -> None:
-    assert {o.name for o in operators_of("spectral")} == {*ORACLES, "eigh", "svd"}
+    assert {o.name for o in operators_of("spectral")} == {*ORACLES, "eig", "eigh", "svd"}
 
 
 @pytest.mark.parametrize(

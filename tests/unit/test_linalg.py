@@ -145,7 +145,8 @@ def test_qr(shape: tuple[int, int], kind: Any) -> None:
         assert (spectral(transposed(q) @ q - np.eye(q.shape[-1])) <= limit).all()
         assert (np.tril(r, -1) == 0).all()
         # As LAPACK's, so that the signs are those of every other library.
-        np.testing.assert_array_equal(np.sign(q[5:]), np.sign(np.linalg.qr(x[5:].astype(np.float64), mode)[0]))  # type: ignore[call-overload]
+        wanted: Any = np.linalg.qr(x[5:].astype(np.float64), mode)[0]  # type: ignore[call-overload]
+        np.testing.assert_array_equal(np.sign(q[5:]), np.sign(wanted))
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -187,7 +188,9 @@ DIFFERENTIABLE: dict[str, Callable[[Any], Any]] = {
     "slogdet": lambda x: L.slogdet(x)[1], "pinv": L.pinv, "pinv hermitian": lambda x: L.pinv(x + x.mT, hermitian=True),
     "lstsq": lambda x: L.lstsq(x, x[..., :1]).solution, "matrix_exp": torch.matrix_exp,
     "householder": lambda x: torch.orgqr(x, x[..., 0, :]),
-    "matrix_power": lambda x: L.matrix_power(x, -2), "nuclear": lambda x: L.matrix_norm(x, "nuc"), "cond": L.cond,
+    "eig": lambda x: [v.abs() for v in L.eig(x + 5 * torch.tensor([[0, 1, 0], [-1, 0, 0], [0, 0, 0]]).to(x.dtype))],
+    "eigvals": lambda x: L.eigvals(x).real, "matrix_power": lambda x: L.matrix_power(x, -2), "cond": L.cond,
+    "nuclear": lambda x: L.matrix_norm(x, "nuc"),
 }  # fmt: skip
 
 
@@ -318,7 +321,26 @@ def test_low_rank_approximations() -> None:
         np.testing.assert_allclose((u * s @ v.mT).numpy(), x.numpy(), atol=1e-9)
 
 
-def test_complex_results_are_refused() -> None:
-    for function in (L.eig, L.eigvals):
-        with pytest.raises(NotImplementedError, match="complex"):
-            function(torch.eye(2))
+@pytest.mark.parametrize("kind", TYPES)
+def test_eigenvalues_of_any_matrices(kind: Any) -> None:
+    for n in (1, 2, 5, 20, 40):
+        x = RANDOM.standard_normal((3, n, n)).astype(kind)
+        values, vectors = (v.numpy() for v in L.eig(torch.from_numpy(x)))
+        assert np.abs(x @ vectors - vectors * values[..., None, :]).max() <= 20 * n * np.finfo(kind).eps * spectral(x).max()
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=-2), 1, rtol=1e-5)
+        np.testing.assert_allclose(L.eigvals(torch.from_numpy(x)).numpy(), values, atol=1e-3 if kind is np.float32 else 1e-10)
+
+
+def test_complex_systems() -> None:
+    x, b = (RANDOM.standard_normal((3, 4, n)) + 1j * RANDOM.standard_normal((3, 4, n)) for n in (4, 2))
+    z, right, h = torch.from_numpy(x), torch.from_numpy(b), x + np.conj(transposed(x))
+    for found, wanted in (
+        (L.solve(z, right), np.linalg.solve(x, b)), (L.inv(z), np.linalg.inv(x)), (L.svdvals(z), np.linalg.svd(x, compute_uv=False)),
+        (L.solve_triangular(z, right, upper=False), np.linalg.solve(np.tril(x), b)),
+        (L.eigvalsh(torch.from_numpy(h)), np.linalg.eigvalsh(h)),
+        (torch.matrix_exp(z) @ torch.matrix_exp(-z), np.broadcast_to(np.eye(4), x.shape)),
+    ):  # fmt: skip
+        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-10)
+    for function in (L.cholesky, L.eigh, L.qr, L.det):
+        with pytest.raises(NotImplementedError, match="complex matrices are not supported yet"):
+            function(z)
