@@ -126,7 +126,8 @@ def span_of(tensors: Sequence[Any]) -> Any:
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
     """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
-    for node in toposort(outputs, lambda n: () if n in inputs else n.sources):
+    known = set(inputs)
+    for node in toposort(outputs, lambda n: () if n in known else n.sources):
         if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
             return True
     return False
@@ -334,13 +335,15 @@ class Recorder:
     def _read_operands(self, call: Call) -> list[Node]:
         """The values of a call's tensors, all different: where the tape does not go on they are constants to differentiation."""
         nodes: list[Node] = []
+        met: set[Node] = set()
         for tensor in call.tensors:
             node = self.read(tensor)
             if not (context.grad_enabled and gradient_edge(tensor) is not None):
                 node = p.detach(node) if self.active(node) else node
-            if node in nodes:
+            if node in met:
                 self._copies += 1
                 node = p.copy(node, index=-self._copies)
+            met.add(node)
             nodes.append(node)
         return nodes
 

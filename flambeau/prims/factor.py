@@ -608,15 +608,15 @@ def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
         swaps.append((k + pair, abs(pivots[k]) - 1))
         k += 1 + pair
     # LAPACK leaves the earlier columns of L unswapped.
-    ends = [a for a, _ in swaps]
-    for number, (a, c) in enumerate(swaps):
+    ends = [k for k, _ in swaps]
+    for number, (k, row) in enumerate(swaps):
         before = 0 if number == 0 else ends[number - 1] + 1
-        unit[[a, c], :before] = unit[[c, a], :before]
-    for a, c in swaps:
-        b[[a, c]] = b[[c, a]]
+        unit[[k, row], :before] = unit[[row, k], :before]
+    for k, row in swaps:
+        b[[k, row]] = b[[row, k]]
     x = _solved(unit.T, _solved(d, _solved(unit, b)))
-    for a, c in reversed(swaps):
-        x[[a, c]] = x[[c, a]]
+    for k, row in reversed(swaps):
+        x[[k, row]] = x[[row, k]]
     return (x,)
 
 
