@@ -232,7 +232,8 @@ lu = prim(
 
 
 def _permutation_reference(pivots: Any, rows: int) -> Any:
-    flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
+    shape: tuple[int, ...] = pivots.shape
+    flat = pivots.reshape(int(np.prod(shape[:-1])), shape[-1])
     out = np.tile(np.arange(rows), (len(flat), 1))
     for order, swaps in zip(out, flat, strict=True):
         for k, row in enumerate(swaps):

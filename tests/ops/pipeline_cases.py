@@ -30,7 +30,7 @@ Layout = Callable[[Any], Any]
 
 # Largest error allowed, absolute and relative: results of a whole operator against the same graph in numpy.
 TOLERANCES = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2, "complex128": 1e-9, "complex64": 3e-5}
-NO_SIGN = ("eigh", "svd")  # vectors that are as good with the other sign
+NO_SIGN = ("eig", "eigh", "svd")  # vectors that are as good with the other sign
 GUARD = 64  # elements of canary on both sides of every buffer
 
 

@@ -20,6 +20,7 @@ NO_DIFFERENCES = {
     "round": "samples on halves", "nan_to_num": "infinite samples", "to_dtype": "results in float32", "mode": "ties",
     **dict.fromkeys(("cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "eigh", "eigvalsh"), "symmetric changes only"),
     **dict.fromkeys(("ldl_factor", "ldl_factor_ex", "geqrf"), "no derivative"), "svd": "no derivative of bases of null spaces",
+    "eig": "vectors of any phase",
     "zeta": "no derivative", "airy_ai": "no derivative", "frexp": "jumps at powers of two", "nextafter": "no derivative",
 }  # fmt: skip
 DIFFERENTIABLE = sorted(n for n, o in ALL.items() if not o.mutates and n not in NO_DIFFERENCES)

@@ -254,7 +254,7 @@ def test_matrices_without_factors(n: int) -> None:
             function(x)
     for infos in (L.cholesky_ex(x).info, L.inv_ex(x).info, L.solve_ex(x, x).info, L.lu_factor_ex(x).info):
         assert infos.dtype is torch.int32 and infos.tolist() == [0] * 17 + [2, 0, 0]
-    assert issubclass(L.LinAlgError, RuntimeError)
+    assert issubclass(L.LinAlgError, RuntimeError) and torch._C._LinAlgError is L.LinAlgError
 
 
 @pytest.mark.parametrize("n", [3, 130])
