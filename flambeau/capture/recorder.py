@@ -304,7 +304,8 @@ class Recorder:
         self.calls += 1
         operator = call.operator
         if operator.kind in ("view", "reshape"):
-            nodes = [self.read(t) for t in call.tensors]
+            # A complex value is one node to the views of it, however it was made.
+            nodes = [p.whole(n) if n.dtype.is_complex else n for n in map(self.read, call.tensors)]
             outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
@@ -547,6 +548,16 @@ class Recorder:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
         if self.on_module is not None:
             self.on_module(module)
+
+    def drop_unused(self) -> None:
+        """Forget inputs that nothing was computed from."""
+        used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
+        kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
+        self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
+        for position, state in enumerate(self.input_states):
+            state.position = position
+        present = {id(t) for t, _ in self.inputs}
+        self.shared = [(part, owner) for part, owner in self.shared if id(owner) in present]
 
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
