@@ -62,6 +62,10 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, left: bool = True, adjoint: bool
     return _solve(_t(a) if adjoint else a, b, left)
 
 
+def _qr(x: Any, mode: Any) -> Any:
+    return np.linalg.qr(x, mode)
+
+
 def _product_of_reflections(x: Any, tau: Any) -> Any:
     m = x.shape[-2]
     q = np.broadcast_to(np.eye(m), (*x.shape[:-2], m, m))
@@ -88,7 +92,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "lu_solve": _lu_solve,
     "lu_unpack": _unpack,
     "ormqr": _ormqr,
-    "qr": lambda x, mode="reduced": (np.zeros(0), np.linalg.qr(x, "r")) if mode == "r" else tuple(np.linalg.qr(x, mode)),
+    "qr": lambda x, mode="reduced": (np.zeros(0), np.linalg.qr(x, "r")) if mode == "r" else tuple(_qr(x, mode)),
     "solve": _solve,
     "solve_ex": lambda a, b, left=True: (_solve(a, b, left), np.zeros(np.broadcast_shapes(a.shape[:-2], _right(a, b)[0].shape[:-2]), int)),
     "solve_triangular": _triangular,

@@ -287,7 +287,7 @@ def test_older_names_and_methods() -> None:
         (x.svd().U @ x.svd().S.diag_embed() @ x.svd().V.mT, x), (x.qr()[0] @ x.qr()[1], x), (x @ b.lu_solve(*x.lu()), b),
         (spd @ b.cholesky_solve(spd.cholesky()), b), (spd @ spd.cholesky().cholesky_inverse(), identity),
         (x.triu() @ b.triangular_solve(x).solution, b), (x.tril().mT @ torch.triangular_solve(b, x, False, True).solution, b),
-        (x.geqrf()[0].orgqr(x.geqrf()[1]), x.qr()[0]), (torch.ormqr(*x.geqrf(), x.geqrf()[0].triu()), x), (spd.logdet().exp(), spd.det()),
+        (torch.orgqr(*x.geqrf()), x.qr()[0]), (x.geqrf()[0].ormqr(x.geqrf()[1], x.geqrf()[0].triu()), x), (spd.logdet().exp(), spd.det()),
         ((x * 0).matrix_exp(), identity), (x.matrix_power(-1) @ x, identity), (torch.lu_unpack(*torch.lu(x)).L.tril(), L.lu(x).L),
     ):  # fmt: skip
         np.testing.assert_allclose(found.numpy(), wanted if isinstance(wanted, np.ndarray) else wanted.numpy(), atol=1e-9)
