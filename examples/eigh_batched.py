@@ -70,7 +70,7 @@ def measure(x: Any, seconds: float) -> dict[str, float]:
 
 def plot(path: Path, sizes: list[int], rates: dict[str, list[float]]) -> None:
     """Draw the rates into a file of any format that matplotlib knows."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415 # type: ignore[import-not-found]
+    import matplotlib.pyplot as plt  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     figure, axes = plt.subplots(figsize=(8, 5))
     for name, values in rates.items():
