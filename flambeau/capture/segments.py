@@ -13,7 +13,7 @@ from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
-from flambeau.tensor.dispatch import ViewReadEntry, edge_of
+from flambeau.tensor.dispatch import OperatorEntry, ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
@@ -111,6 +111,7 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.entries: list[tuple[str, Any]] = []  # a variable and the tape entry behind it, of each segment that is differentiable
         self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
         self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
@@ -245,10 +246,15 @@ class _Closing:
                 break
         if trace.ghost:
             step = trace.next_step()
+            while step.segment is None:
+                trace.follow(step)
+                step = trace.next_step()
             trace.follow(step)
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]
+        for protection in self._protections():
+            trace.step(protection, lambda: None, out=False)
         viewers = self._viewers()  # also keeps alive what only the recording held
         text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
         trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
@@ -259,7 +265,18 @@ class _Closing:
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
         self._attributes(list(zip(step_names, results, strict=True)))
+        behind = {id(e): (n, e) for n, t in zip(step_names, results, strict=True) if (e := operator_entry(t)) is not None}
+        self.writer.entries += behind.values()
         return None, runner
+
+    def _protections(self) -> list[str]:
+        """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
+        found: list[str] = []
+        for state in self.recorder.input_states:
+            for name, entry in self.writer.entries if state.changed else ():
+                if protect_entry(entry, state.tensor):
+                    found.append(f"{self.trace.tree.constant(protect)}({name}, {self.writer.name(state.tensor)})")
+        return found
 
     def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
         """What the program has set on tensors made inside."""
@@ -310,6 +327,7 @@ class _Closing:
             trace.know(real, name)
             if tensor is not None:
                 become(tensor, real)
+                trace.twins[id(tensor)] = (tensor, real)
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
@@ -354,6 +372,32 @@ def become(tensor: Any, real: Any) -> None:
         old.pending = None
     tensor.memory, tensor.address, tensor.seen_version = real.memory, real.address, real.seen_version
     tensor.entry, tensor.output, tensor._requires_grad = real.entry, real.output, real._requires_grad
+
+
+def operator_entry(tensor: Any) -> Any:
+    """The entry of the call that computed a tensor or what it is a view of; None without one that saves something."""
+    entry = tensor.entry
+    while isinstance(entry, ViewReadEntry):
+        entry = entry.edges[0][0] if entry.edges[0] is not None else None
+    return entry if isinstance(entry, OperatorEntry) and entry.saved else None
+
+
+def protect(result: Any, changed: Any) -> None:
+    """Let backward of what computed ``result`` keep copies of what is about to be overwritten in the memory of ``changed``."""
+    protect_entry(operator_entry(result), changed)
+
+
+def protect_entry(entry: Any, changed: Any) -> bool:
+    """`protect`, by the tape entry; whether anything had to be copied. Eager operators save other values, which nobody overwrites."""
+    copied = False
+    for saved in (entry.saved or ()) if entry is not None else ():
+        tensor = saved.tensor
+        leaf = tensor._requires_grad and tensor.entry is None
+        if tensor.memory is changed.memory and saved.version == tensor.memory.version and not leaf:
+            copy = tensor.detach().clone()
+            copy.entry, copy.output, copy._requires_grad = tensor.entry, tensor.output, tensor._requires_grad
+            saved.tensor, saved.version, copied = copy, copy.memory.version, True
+    return copied
 
 
 def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:

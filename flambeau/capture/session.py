@@ -263,7 +263,7 @@ class Session:
                     raise Diverged("capture: the function ended before the point that the replay came to")
                 if trace.recording:
                     trace.block.end = End(kind, text)
-        return unboxed(value)
+        return unboxed(trace, value) if trace.twins or kind == "return" else value
 
     def in_try(self) -> bool:
         """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
@@ -281,10 +281,16 @@ class Session:
         return manager is not None and is_ours(type(manager))
 
 
-def unboxed(value: Any) -> Any:
-    """A result without boxes."""
+def unboxed(trace: Trace, value: Any) -> Any:
+    """A result without boxes and twins."""
     if type(value) is Box:
         return value.value
-    if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
-        return tuple([unboxed(v) for v in value])
-    return value
+    if type(value) is tuple:
+        parts = [unboxed(trace, v) for v in value]
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
+    if type(value) is list:
+        value[:] = [unboxed(trace, v) for v in value]
+    elif type(value) is dict:
+        for key, item in value.items():
+            value[key] = unboxed(trace, item)
+    return trace.original(value)

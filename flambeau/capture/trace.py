@@ -50,6 +50,7 @@ class Trace:
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
@@ -264,6 +265,14 @@ class Trace:
         self.inside.pop(id(value), None)
         if isinstance(value, TensorBase):
             self.by_memory.setdefault(id(value.memory), []).append((name, value))
+
+    def original(self, value: Any) -> Any:
+        """The tensor of the replay that one of the ghost stands for, with the history that this one has by now; others as they are."""
+        twin, real = self.twins.get(id(value), (None, value))
+        if twin is not None and twin is not real:
+            real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
+            real.seen_version = twin.seen_version
+        return real
 
     def know_also(self, value: Any, name: str) -> None:
         """Another object stands for what is in a variable: of a ghost and its replay, one each."""
