@@ -109,6 +109,8 @@ class CudaProgram(Program):
 def _row_step(call: Call, sizes: Sizes) -> Step | None:
     """The launch of a scan, or of a sort of short rows of narrow types; None where there is no GPU code."""
     attributes = call.attributes
+    if "parts" in attributes:
+        raise NotImplementedError(f"{call.kind}: matrices on a GPU are not factored yet; move them to the CPU with .cpu()")
     element: dtype = attributes["dtype"]
     shape = [evaluate(d, sizes) for d in attributes["shape"]]
     if call.kind == "random" or not prod(shape):

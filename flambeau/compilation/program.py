@@ -17,7 +17,7 @@ from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
 from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
-from flambeau.runtime import allocator
+from flambeau.runtime import allocator, lapack
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.complex_parts import merge_parts, split_complex, split_numbers
 from flambeau.schedule.specs import InputSpec, OutputSpec
@@ -152,6 +152,8 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
+        for slot, symbol in plan.symbols:
+            self.tasks.slots[slot] = lapack.address(symbol)
         seen, form = program.signature, program.form
         self.fourier_plans = _place_fourier_plans(self.tasks, plan) if plan.fourier_plans else []
         read, written = ([[Patch(*p) for p in patches] for patches in found] for found in (plan.inputs, plan.outputs))

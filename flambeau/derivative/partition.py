@@ -103,7 +103,7 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
 
 
 def _worth_saving(node: Node) -> bool:
-    if node.op.family in ("reduce", "matmul", "row", "random") or node.op.name == "scatter":
+    if node.op.family in ("reduce", "matmul", "row", "random", "factor") or node.op.name == "scatter":
         return True
     # a mask made of random numbers is smaller than the numbers
     return node.dtype.itemsize == 1 and any(s.op is not INPUT and s.op.family == "random" for s in node.sources)

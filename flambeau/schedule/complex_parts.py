@@ -88,7 +88,7 @@ def _steppable(x: Node) -> Node:
     leaf = x
     while leaf.op is not INPUT and leaf.op.family == "view":
         leaf = leaf.sources[0]
-    return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join")) else x
+    return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join", "factor")) else x
 
 
 def _doubled(node: Node, strides: Strides | None) -> Strides:
