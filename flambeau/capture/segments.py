@@ -13,7 +13,6 @@ from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
-from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
@@ -134,14 +133,15 @@ class Writer:
             return ""
         if tensor.view_of is not None:
             return self._view(tensor)
-        for name, known in list(trace.known.values()):
-            if isinstance(known, TensorBase) and known.view_of is not None and known.view_of.base is tensor:
+        beside = trace.by_memory.get(id(tensor.memory), ())
+        for name, known in beside:
+            if known.view_of is not None and known.view_of.base is tensor:
                 made, value = trace.step(f"{name}.view_of.base", lambda: tensor)
                 trace.know(tensor, made)
-                trace.known.setdefault(id(value), (made, value))
+                trace.know_also(value, made)
                 return made
-        for name, known in list(trace.known.values()):
-            if isinstance(known, TensorBase) and known.memory is tensor.memory and known.meta.dtype is tensor.meta.dtype:
+        for name, known in beside:
+            if known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
@@ -152,7 +152,7 @@ class Writer:
         constant = trace.tree.constant
         name, value = trace.step(f"{constant(dispatch.apply_steps)}({base}, {constant(view.steps)})", lambda: tensor)
         trace.know(tensor, name)
-        trace.known.setdefault(id(value), (name, value))
+        trace.know_also(value, name)
         return name
 
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
@@ -161,7 +161,7 @@ class Writer:
         kind = "" if type(tensor) is Tensor else f", {constant(type(tensor))}"
         made, value = trace.step(f"{constant(alias)}({name}, {distance}, {constant(tensor.meta)}{kind})", lambda: tensor)
         trace.know(tensor, made)
-        trace.known.setdefault(id(value), (made, value))
+        trace.know_also(value, made)
         return made
 
     def redo_gradient(self, leaf: Any, gradient: Any) -> None:
@@ -208,6 +208,7 @@ class _Closing:
             settle_views(self.recorder)
             self._gradient_steps()
             return
+        self.recorder.drop_unused()
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
         inputs = {id(t) for t, _ in self.recorder.inputs}
@@ -306,10 +307,10 @@ class _Closing:
         names = trace.block.steps[trace.index - 1].names
         for serial, name, real in zip(runner.serials, names, made, strict=True):
             tensor = viewers.pop(serial, None)
-            trace.known[id(real)] = (name, real)
+            trace.know(real, name)
             if tensor is not None:
                 become(tensor, real)
-                trace.known[id(tensor)] = (name, tensor)
+                trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
         for state in self.recorder.states.values():

@@ -137,7 +137,7 @@ class Session:
         self.writer.gradients[id(leaf)] = known
         for gradient in (old, value):
             if gradient is not None:
-                trace.known[id(gradient)] = (known, gradient)
+                trace.know(gradient, known)
 
     def see_guard(self, read: Callable[[], Any]) -> None:
         """The line holds as long as ``read()`` gives what it gives now."""

@@ -43,6 +43,7 @@ class Trace:
         self.recording = True
         self.path = {} if found is None else _path(found.at)
         self.known: dict[int, tuple[str, Any]] = {}
+        self.by_memory: dict[int, list[tuple[str, Any]]] = {}  # the known tensors in each storage
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
@@ -106,7 +107,7 @@ class Trace:
 
     def _forget(self) -> None:
         """Nothing is named any more: objects live as long as the program holds them."""
-        for kept in (self.known, self.inside, self.reads, self.variables, self.births):
+        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.stopped()
 
@@ -261,6 +262,13 @@ class Trace:
         """``value`` is in variable ``name``."""
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
+        if isinstance(value, TensorBase):
+            self.by_memory.setdefault(id(value.memory), []).append((name, value))
+
+    def know_also(self, value: Any, name: str) -> None:
+        """Another object stands for what is in a variable: of a ghost and its replay, one each."""
+        if id(value) not in self.known:
+            self.know(value, name)
 
     def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""

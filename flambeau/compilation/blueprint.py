@@ -73,7 +73,8 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
         plan.randoms += [start + position for position in call.random_slots]
         plan.errors += [(start + position, start) for position in call.error_slots]
         plan.functions += [(start + position, texts.setdefault(text, len(texts))) for position, text in call.functions]
-        plan.fourier_plans += [(start + position, evaluate(n, sizes), kind.name, norm, real) for position, n, kind, norm, real in call.plan_slots]
+        for position, n, kind, norm, real in call.plan_slots:
+            plan.fourier_plans.append((start + position, evaluate(n, sizes), kind.name, norm, real))
         plan.scratch_bytes = max(plan.scratch_bytes, call.scratch_bytes(sizes))
         work += launch.work
     plan.kernels = [(module_key(text.text), text.name) for text in texts]

@@ -188,7 +188,7 @@ class HostStep:
         source = tuple(evaluate(d, sizes) for d in call.attributes.get("source", ()))
         inputs = (graph_input("x", Aval(source, kind)),) if call.reads else ()
         known = {"shape", "dtype", "source"} if call.reads else set()
-        attributes = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
+        attributes: dict[str, Any] = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
         attributes |= {"n": evaluate(attributes["n"], sizes)} if "n" in attributes else {}
         node = PRIMITIVES[call.kind](*inputs, **attributes)
         specs = [InputSpec(None)] * len(inputs)

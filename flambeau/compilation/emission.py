@@ -59,7 +59,7 @@ class Emitted:
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
     functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
-    plan_slots: list[tuple[int, Dim, dtype, str, bool]] = field(default_factory=list)  # of Fourier plans: position, length, type, norm, real
+    plan_slots: list[tuple[int, Dim, dtype, str, bool]] = field(default_factory=list)  # position, length, type, norm, real
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""

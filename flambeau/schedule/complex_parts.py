@@ -14,6 +14,7 @@ from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 
+
 @dataclass(frozen=True)
 class RealForm:
     """A computation over real numbers, and how many real operands stand for each of its inputs and outputs before."""

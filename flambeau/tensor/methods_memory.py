@@ -148,6 +148,8 @@ class MemoryMethods(TensorBase):
     def fill_(self, value: Any) -> Self:
         if isinstance(value, TensorBase) and value.meta.shape:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.meta.shape)} dimensions.")
+        if isinstance(value, complex) and not self.meta.dtype.is_complex:
+            raise RuntimeError(f"fill_: a complex number cannot be converted to {self.meta.dtype} without overflow; give its real part")
         return call_into(ops.assign, self, (self, value), {})
 
     def zero_(self) -> Self:
