@@ -124,6 +124,11 @@ def span_of(tensors: Sequence[Any]) -> Any:
     return dispatch.new_tensor(tensors[0].memory, start, meta)
 
 
+def _is_base(tensor: Any) -> bool:
+    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd where that one does not."""
+    return tensor.view_of is None or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
+
+
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
     """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
     known = set(inputs)
@@ -178,8 +183,7 @@ class Recorder:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            leaf = tensor.entry is None and tensor._requires_grad
-            view = None if leaf else tensor.view_of
+            view = None if _is_base(tensor) else tensor.view_of
             owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
@@ -429,7 +433,7 @@ class Recorder:
             meta = meta_of(view.shape, node.dtype, view.strides, source.meta.device)
             tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
-            tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
+            tensor.view_of = View(source, (step,)) if _is_base(source) else View(source.view_of.base, (*source.view_of.steps, step))
             tensor.seen_version = tensor.memory.version
             self._views[id(tensor.memory), tensor.address, meta] = (state.node, node)
             made.append(tensor)
@@ -548,6 +552,16 @@ class Recorder:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
         if self.on_module is not None:
             self.on_module(module)
+
+    def drop_unused(self) -> None:
+        """Forget inputs that nothing was computed from."""
+        used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
+        kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
+        self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
+        for position, state in enumerate(self.input_states):
+            state.position = position
+        present = {id(t) for t, _ in self.inputs}
+        self.shared = [(part, owner) for part, owner in self.shared if id(owner) in present]
 
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""

@@ -13,7 +13,6 @@ from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
-from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
@@ -209,6 +208,7 @@ class _Closing:
             settle_views(self.recorder)
             self._gradient_steps()
             return
+        self.recorder.drop_unused()
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
         inputs = {id(t) for t, _ in self.recorder.inputs}

@@ -245,7 +245,7 @@ class Differentiated:
         """The weights of the results in the loss, the same at every call."""
         if not self.weights:
             self.weights = [self._uniform(0.5, 1.5, r.meta.shape, r.meta.dtype.numpy) for r in results]
-        return [tensor_over(w.copy()) for w in self.weights]
+        return [tensor_over(np.array(w)) for w in self.weights]
 
     def loss(self) -> float:
         results = self.results()
