@@ -207,7 +207,8 @@ def test_exchange_and_printing() -> None:
     buffer.seek(0)
     assert torch.equal(torch.load(buffer), z)
     assert torch.equal(torch.from_dlpack(z), z) and torch.from_numpy(z.numpy()).data_ptr() == z.data_ptr()
-    assert z.type() == "torch.ComplexFloatTensor" and complex(z[0, 0]) == 1 + 2j and z.tolist()[0][1] == -0.5j and z.is_complex() and not z.is_conj()
+    assert z.type() == "torch.ComplexFloatTensor"
+    assert complex(z[0, 0]) == 1 + 2j and z.tolist()[0][1] == -0.5j and z.is_complex() and not z.is_conj()
     assert z.to(torch.complex128).dtype is torch.complex128 and z.real.to(torch.complex64).imag.eq(0).all()
 
 
