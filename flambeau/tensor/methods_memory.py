@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _TYPE_NAMES = {
     "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "int64": "LongTensor",
     "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor",
+    "complex64": "ComplexFloatTensor", "complex128": "ComplexDoubleTensor",
 }  # fmt: skip
 _TYPES_BY_NAME = {f"torch.{text}": dtypes.by_name(name) for name, text in _TYPE_NAMES.items()}
 
