@@ -305,6 +305,9 @@ class Calls(Operators):
         ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        into = kwargs.get("out")
+        if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
+            return self.host(function, args, kwargs, forget=False)
         if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
