@@ -18,6 +18,7 @@ from flambeau.capture.tree import End, Tree
 from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
 from flambeau.core import source_lines
 from flambeau.core.context import context
+from flambeau.core.numbers import HostInteger
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.tensor.base import TensorBase
 
@@ -66,11 +67,13 @@ class NotOneGraph(Interruption):
 class Session:
     """Interprets ``function`` once, growing ``tree``; ``found`` is where a replay of the tree came to its end."""
 
-    def __init__(self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False) -> None:
+    def __init__(
+        self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False, dynamic: bool | None = None
+    ) -> None:
         self.one_graph = one_graph
         self.tree = tree
         self.function = function
-        self.trace = Trace(tree, found)
+        self.trace = Trace(tree, found, dynamic)
         self.trace.line = self.line
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
@@ -89,8 +92,9 @@ class Session:
 
     def new_recorder(self) -> Recorder:
         """What records from now on."""
-        recorder = Recorder()
+        recorder = Recorder(self.trace.sizes)
         recorder.on_value = self.needs_value
+        recorder.on_size = self.host_size
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
@@ -148,6 +152,11 @@ class Session:
         name, found = self.trace.step(f"{self.tree.constant(read)}()", read)
         return NamedRead(name, found)
 
+    def host_size(self, size: Any) -> Any:
+        """A size that a recorded operator takes as a number."""
+        box = self.semantics.as_box(size)
+        return HostInteger.of(NamedRead(box.name, box.value)) if type(box) is Box else box
+
     def flush(self) -> None:
         """Run what is recorded so far."""
         self.writer.flush()
@@ -163,14 +172,15 @@ class Session:
         self.flush()
         if not self.trace.recording:
             return
-        if tensor.meta.numel > SMALL:
+        if self.trace.sizes.fixed(tensor.meta.numel) > SMALL:
             self.needs_value("it looks at the contents of a tensor inside a function of the library")
             return
         name = self.namer.name(tensor)
         capture, context.capture = context.capture, None
         try:
             read = self.tree.constant(contents)
-            found, value = self.trace.step(f"{read}({name})", lambda: contents(tensor))
+            with self.trace.sizes.apart():
+                found, value = self.trace.step(f"{read}({name})", lambda: contents(tensor))
             self.trace.check(found, "look", ("value", (bytes, value)))
         finally:
             context.capture = capture if self.trace.recording else None
@@ -205,15 +215,17 @@ class Session:
         outer = source_lines.interpreted_line
         source_lines.interpreted_line = self.line
         try:
-            try:
-                result = self._interpret(args, kwargs)
-            except (Diverged, Uncapturable):
-                raise
-            except Exception as error:
-                self._finish("raise", error)
-                raise
-            return self._finish("return", result)
+            with self.trace.sizes:
+                try:
+                    result = self._interpret(args, kwargs)
+                except (Diverged, Uncapturable):
+                    raise
+                except Exception as error:
+                    self._finish("raise", error)
+                    raise
+                return self._finish("return", result)
         finally:
+            self.trace.sizes.end()
             context.capture = None
             source_lines.interpreted_line = outer
 
@@ -259,7 +271,9 @@ class Session:
                     raise Diverged("capture: the function ended before the point that the replay came to")
                 if trace.recording:
                     trace.block.end = End(kind, text)
-        return unboxed(value)
+        if kind == "raise":
+            trace.sizes.empty(value)
+        return self.semantics.plain(value)
 
     def in_try(self) -> bool:
         """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
@@ -275,15 +289,3 @@ class Session:
         leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
         manager = getattr(getattr(leave, "callable", None), "__self__", None)
         return manager is not None and is_ours(type(manager))
-
-
-def unboxed(value: Any) -> Any:
-    """A result without boxes."""
-    if type(value) is Box:
-        return value.value
-    if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
-        return tuple([unboxed(v) for v in value])
-    return value
-
-
-

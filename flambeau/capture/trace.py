@@ -11,9 +11,11 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
-from flambeau.capture.residual import Exit
+from flambeau.capture.residual import NAME, Exit
+from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 EMPTY = CellType()
@@ -31,8 +33,11 @@ class Diverged(RuntimeError):
 class Trace:
     """The state of one interpretation with respect to the tree."""
 
-    def __init__(self, tree: Tree, found: Exit | None = None) -> None:
+    def __init__(self, tree: Tree, found: Exit | None = None, dynamic: bool | None = None) -> None:
         self.tree = tree
+        self.sizes = Sizes(self, dynamic)
+        self.expressions: dict[str, str] = {}  # what variables were read from
+        self._settling = False
         self.block = tree.root
         self.index = 0
         self.variables: dict[str, Any] = {} if found is None else found.variables
@@ -83,9 +88,15 @@ class Trace:
             action(self.variables)
 
     def sync(self) -> None:
-        """Become live at a block's end that no run went past."""
+        """Become live at a block's end that no run went past; check what was decided about sizes."""
         if self.ghost and self.block is self.stop and self.index >= len(self.block.steps):
             self.go_live()
+        if not self._settling and self.recording:
+            self._settling = True
+            try:
+                self.sizes.settle()
+            finally:
+                self._settling = False
 
     def go_live(self) -> None:
         """The replay went so far: from here on things are done for real."""
@@ -103,6 +114,9 @@ class Trace:
 
     def _forget(self) -> None:
         """Nothing is named any more: objects live as long as the program holds them."""
+        for obj in self.inside.values():
+            self.sizes.empty(obj)
+        self.sizes.end()
         for kept in (self.known, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.stopped()
@@ -141,6 +155,7 @@ class Trace:
         if self.ghost:
             return self._follow(expression)
         names = names if names is not None else [self.tree.fresh()] if out else []
+        self.expressions.update(dict.fromkeys(names, expression))
         step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block, place=place)
         try:
             value = run()
@@ -183,6 +198,7 @@ class Trace:
         if step.expression.partition("(")[0] != expression.partition("(")[0] and step.expression[:1] not in "cvt":
             raise Diverged(f"capture: recorded {step.expression!r}, met {expression!r} at {self.line()}")
         name = step.names[0] if step.names else ""
+        self.expressions.update(dict.fromkeys(step.names, step.expression))
         self.follow(step)
         return name, self.variables[name] if name else None
 
@@ -201,7 +217,7 @@ class Trace:
                 self.enter(check.outcomes[outcome])
                 return outcome
             self.go_live()
-            key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
+            key = True not in check.outcomes if check.kind in ("same", "truth", "sizes") else self._widened(check, key)
             if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
                 key = OTHERWISE
         else:
@@ -233,7 +249,8 @@ class Trace:
             seen = ("any", kind) if dynamic and kind in (int, float, bool, str) else ("value", value_key(value))
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
-        self.check(name, "look", look_at(value))
+        tensor = isinstance(value, TensorBase)
+        _, seen = self.check(name, "look", self._tensor_outcome(name, value) if tensor else look_at(value))
         if value is MISSING:
             return value
         constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
@@ -241,10 +258,27 @@ class Trace:
             same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
                 at = position(value, *[self.variables.get(n) for n in same])
-                self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+                at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+                if at >= 0 and tensor:
+                    return value
+        if type(seen) is Pattern and self.recording:
+            self.sizes.open(value, name, seen)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
             self.know(value, name)
         return value
+
+    def _tensor_outcome(self, name: str, tensor: Any) -> tuple[str, Any]:
+        with self.sizes.apart():
+            return self.sizes.outcome(self.origin(name), tensor, look_at(tensor)[1])
+
+    def origin(self, name: str) -> str:
+        """Where a variable was read from, without names of other variables."""
+        text = name
+        for _ in range(8):
+            text, before = NAME.sub(lambda m: self.expressions.get(m[0], m[0]), text), text
+            if text == before or len(text) > 400:
+                break
+        return text
 
     def know(self, value: Any, name: str) -> None:
         """``value`` is in variable ``name``."""
@@ -267,6 +301,8 @@ class Trace:
 
     def fix(self, value: Any) -> Any:
         """The value of a box; from here on the line holds for this value only."""
+        if type(value) is Expression:
+            return self.sizes.fixed(value)
         if type(value) is not Box:
             return value
         if self.recording:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import gcd
 from typing import Union
@@ -178,6 +179,8 @@ class Expression:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
+        if isinstance(other, float):
+            return other.is_integer() and self == int(other)
         return decide("eq", self - other) if isinstance(other, (int, Expression)) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
@@ -461,6 +464,10 @@ class SizeScope:
         self.hints = dict(hints or {})
         self.predicates: dict[tuple[str, Expression], bool] = {}
 
+    def note(self, relation: str, value: Expression, truth: bool) -> None:
+        """The trace relies on this from now on."""
+        self.predicates[relation, value] = truth
+
     def __enter__(self) -> SizeScope:
         _scopes().append(self)
         return self
@@ -479,6 +486,23 @@ def _scopes() -> list[SizeScope]:
     return found
 
 
+@contextmanager
+def without_sizes() -> Iterator[None]:
+    """Where no sizes are at hand: graphs are compiled for all sizes that they hold for."""
+    outer, _local.scopes = _scopes(), []
+    try:
+        yield
+    finally:
+        _local.scopes = outer
+
+
+def _scope_of(value: Expression) -> SizeScope | None:
+    """The innermost scope, if it knows the sizes in ``value``."""
+    scopes = _scopes()
+    known = scopes and all(a.arguments or a.name in scopes[-1].hints for a in value.atoms)
+    return scopes[-1] if known else None
+
+
 def decide(relation: str, value: Dim) -> bool:
     """Answer ``value == 0`` ("eq") or ``value >= 0`` ("ge"): by proof, else by the hints, with a predicate."""
     if isinstance(value, int):
@@ -487,15 +511,14 @@ def decide(relation: str, value: Dim) -> bool:
         return relation == "ge"
     if is_nonnegative(-value - 1):
         return False
-    scopes = _scopes()
-    if not scopes:
+    scope = _scope_of(value)
+    if scope is None:
         if relation == "eq":
             return False
         raise RuntimeError(f"cannot decide whether {value} >= 0: no sizes are known here")
-    scope = scopes[-1]
     known = evaluate(value, scope.hints)
     truth = known == 0 if relation == "eq" else known >= 0
-    scope.predicates[relation, value] = truth
+    scope.note(relation, value, truth)
     return truth
 
 
@@ -504,9 +527,9 @@ def differs(a: Dim, b: Dim) -> bool:
 
     A graph is traced with sizes at hand and rewritten without: what was found equal then is not doubted later.
     """
-    if _scopes():
-        return not a == b
     gap = a - b
+    if isinstance(gap, Expression) and _scope_of(gap) is not None:
+        return not a == b
     return gap != 0 if isinstance(gap, int) else is_nonnegative(gap - 1) or is_nonnegative(-gap - 1)
 
 
@@ -519,11 +542,11 @@ def specialize(value: Dim) -> int:
     """The value at hand as an int; records that callers must have the same."""
     if isinstance(value, int):
         return value
-    scopes = _scopes()
-    if not scopes:
+    scope = _scope_of(value)
+    if scope is None:
         raise TypeError(f"size {value} has no known value here")
-    known = evaluate(value, scopes[-1].hints)
-    scopes[-1].predicates["eq", value - known] = True  # type: ignore[index]
+    known = evaluate(value, scope.hints)
+    scope.note("eq", value - known, True)  # type: ignore[arg-type]
     return known
 
 

@@ -16,6 +16,7 @@ from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
+from flambeau.core.symbolic import Expression
 from flambeau.derivative.differentiate import gradients
 from flambeau.interp.eager import (
     Operand,
@@ -68,6 +69,8 @@ def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
         fill_base(out, memory, tensor.address, tensor.meta)
     if memory.pending is not None:
         memory.pending.viewers.append(weakref.ref(out))
+    if context.capture is not None:
+        context.capture.note(out, tensor)
     return out
 
 
@@ -123,6 +126,8 @@ def _value(call: Call, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
+    if isinstance(value, Expression) and context.capture is not None:
+        value = context.capture.host_number(value)
     if not isinstance(value, (bool, int, float)):
         if isinstance(value, complex):
             raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
@@ -168,6 +173,8 @@ def _size(call: Call, value: Any) -> Any:
 
 
 def _static(value: Any) -> Any:
+    if isinstance(value, Expression):
+        return int(value)
     if isinstance(value, (list, tuple)):
         if hasattr(value, "_fields"):
             return value
@@ -731,7 +738,7 @@ class ViewWriteEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        rest, for_value = run_graph(_write_backward(self.metas[0], self.steps), gradient)
+        rest, for_value = run_graph(_for_sizes(_write_backward, self.metas[0], self.steps), gradient)
         return rest, for_value if self.edges[1] is not None else None
 
 
@@ -748,13 +755,18 @@ class ViewReadEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        return run_graph(_read_backward(self.meta, self.steps), gradient)
+        return run_graph(_for_sizes(_read_backward, self.meta, self.steps), gradient)
 
 
 def _shown(base: Node, steps: Sequence[Step]) -> Node:
     for step in steps:
         base = step.through(base)
     return base
+
+
+def _for_sizes(make: Any, base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """A function of the steps of a view; while sizes are recorded each is made anew, since that may decide about them."""
+    return (make if context.capture is None else make.__wrapped__)(base, steps)
 
 
 @lru_cache(1 << 12)
