@@ -18,7 +18,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
-from flambeau.tensor.views import View
+from flambeau.tensor.views import Step, View
 
 __all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
 
@@ -196,8 +196,10 @@ class Writer:
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
         base = self.name(view.base)
-        constant, steps = trace.tree.constant, trace.sizes.fixed(view.steps)
-        name, value = trace.step(f"{constant(dispatch.apply_steps)}({base}, {constant(steps)})", lambda: tensor)
+        symbols = {a.name for e in expressions(view.steps) for a in e.atoms if a.kind == "symbol"}
+        used = [n for n in trace.sizes.names if n in symbols]
+        make = trace.tree.constant(ViewSteps(view.steps, tuple(used)))
+        name, value = trace.step(f"{make}({', '.join([base, *[trace.sizes.names[n] for n in used]])})", lambda: tensor)
         trace.know(tensor, name)
         trace.known.setdefault(id(value), (name, value))
         return name
@@ -228,6 +230,14 @@ class Writer:
             finally:
                 context.capture = self.recorder if trace.recording else None
         trace.emit_deferred()
+
+    def run_pending(self) -> None:
+        """Run the recording, with no step for it."""
+        recorder, context.capture = self.recorder, None
+        recorder.forget_inner_gradients()
+        if recorder.computes():
+            with self.trace.sizes.apart():
+                close_segment(recorder, self.trace.tree.name).run_first(recorder)
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
@@ -395,6 +405,17 @@ def become(tensor: Any, real: Any) -> None:
         old.pending = None
     tensor.memory, tensor.address, tensor.seen_version = real.memory, real.address, real.seen_version
     tensor.entry, tensor.output, tensor._requires_grad = real.entry, real.output, real._requires_grad
+
+
+class ViewSteps:
+    """Steps that make a view of a tensor, which may speak of sizes."""
+
+    def __init__(self, steps: Sequence[Step], names: tuple[str, ...]) -> None:
+        self.steps = steps
+        self.names = names
+
+    def __call__(self, base: Any, *sizes: int) -> Any:
+        return dispatch.apply_steps(base, at_hand(self.steps, dict(zip(self.names, sizes, strict=True))))
 
 
 def alias(tensor: Any, distance: int, meta: TensorMeta) -> Any:

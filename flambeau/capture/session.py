@@ -78,7 +78,7 @@ class Session:
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
-        self.trace.flush, self.trace.stopped = self.flush, self.writer.stop
+        self.trace.flush, self.trace.stopped, self.trace.run_pending = self.flush, self.writer.stop, self.writer.run_pending
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)

@@ -142,10 +142,10 @@ class Sizes(SizeScope):
             if trace.check("", "sizes", True):
                 self.waiting = []
                 return
-        if self.waiting and trace.recording:
-            if versions >= trace.tree.most_outcomes:
-                trace.leave(f"it has {versions} versions for other sizes")
+            if not trace.ghost and (versions >= trace.tree.most_outcomes or trace.capped):
+                trace.abandon(f"it has {versions} versions for other sizes")
                 return
+        if self.waiting and trace.recording:
             waiting, self.waiting = self.waiting, []
             trace.check(" and ".join(self._test(*p) for p in waiting), "sizes", True)
 

@@ -57,6 +57,7 @@ class Trace:
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
+        self.run_pending: Callable[[], None] = lambda: None  # the same without a step for it
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
         if self.ghost:
             self._prepare()
@@ -89,14 +90,19 @@ class Trace:
 
     def sync(self) -> None:
         """Become live at a block's end that no run went past; check what was decided about sizes."""
-        if self.ghost and self.block is self.stop and self.index >= len(self.block.steps):
-            self.go_live()
+        self._arrive()
         if not self._settling and self.recording:
             self._settling = True
             try:
                 self.sizes.settle()
+                self._arrive()
+                self.sizes.settle()
             finally:
                 self._settling = False
+
+    def _arrive(self) -> None:
+        if self.ghost and self.block is self.stop and self.index >= len(self.block.steps):
+            self.go_live()
 
     def go_live(self) -> None:
         """The replay went so far: from here on things are done for real."""
@@ -110,6 +116,7 @@ class Trace:
         end = self.block.end if self.block is self.stop else None
         if isinstance(end, End) and end.kind == "leave":
             self.recording = False
+            self.run_pending()
             self._forget()
 
     def _forget(self) -> None:
@@ -138,6 +145,14 @@ class Trace:
             self.tree.left.append(f"{reason} ({self.line()})")
             self.recording = False
             self._forget()
+
+    def abandon(self, reason: str) -> None:
+        """As `leave`, where what is recorded so far does not belong into the program either."""
+        self.block.end = End("leave", "untouched" if self._untouched() else reason)
+        self.tree.left.append(f"{reason} ({self.line()})")
+        self.recording, self.deferred = False, []
+        self.run_pending()
+        self._forget()
 
     def _untouched(self) -> bool:
         """Whether nothing was done yet that a call from the start would do again: places were read, nothing else."""
@@ -215,10 +230,12 @@ class Trace:
             if check is not self.stop:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])
+                if outcome == OTHERWISE:
+                    self.leave("it has versions for other values")
                 return outcome
             self.go_live()
             key = True not in check.outcomes if check.kind in ("same", "truth", "sizes") else self._widened(check, key)
-            if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
+            if (len(check.outcomes) >= self.tree.most_outcomes or self.capped) and check.kind != "sizes":
                 key = OTHERWISE
         else:
             check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)

@@ -8,12 +8,13 @@ bounds of the atoms when that is possible, and otherwise answered with the sizes
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import gcd
-from typing import Union
+from typing import Any, Union
 
 Dim = Union[int, "Expression"]
 Monomial = tuple["Atom", ...]  # sorted, with repetition
@@ -234,6 +235,11 @@ class Expression:
 
 def atoms_of(value: Dim) -> frozenset[Atom]:
     return value.atoms if isinstance(value, Expression) else frozenset()
+
+
+def as_size(value: Any) -> Dim:
+    """A size as it is; anything else that is a whole number as an int. TypeError where it is none."""
+    return value if isinstance(value, Expression) else operator.index(value)
 
 
 def is_constant(value: Dim, number: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from operator import index as operator_index
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from flambeau.core.context import context, outside_capture
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import check_layout, contiguous_format, memory_order, strided
+from flambeau.core.symbolic import as_size
 from flambeau.interp.eager import allocate
 from flambeau.ops.declare import default_float, number_type
 from flambeau.runtime.storage import Storage, meta_of
@@ -48,7 +48,7 @@ def finished(
 def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = given_sizes(size)
     if set(map(type, shape)) - {int}:
-        shape = tuple(map(operator_index, shape))
+        shape = tuple(map(as_size, shape))
     if shape and min(shape) < 0:
         raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
