@@ -2,14 +2,14 @@
 
 Run ``python -m benchmarks.training_steps [--threads N] [--rounds N] [--seconds S] [--no-compile] [models]``; needs torch, and a C++
 compiler for torch.compile. Each measurement is a process of its own, so that no library's waiting threads disturb the other's, and
-rounds alternate. flambeau's caches are empty in the first round; torch's are wherever it keeps them.
+rounds alternate. flambeau's caches are empty in the first round; torch's are wherever it keeps them. Memory is the peak of the
+resident pages over those that the process had once the library was imported, of the last round, where no library compiles.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -25,17 +25,29 @@ WARMING = 4
 
 
 class Measured(NamedTuple):
-    """Seconds of the first call and of a step in the middle of the others; MiB at the peak; the last loss."""
+    """Seconds of the first call and of a step in the middle of the others; MiB after the import and at the peak; the last loss."""
 
     first: float
     steady: float
+    imported: float
     peak: float
     loss: float
+
+    @property
+    def used(self) -> float:
+        return self.peak - self.imported
+
+
+def resident(which: str) -> float:
+    """MiB of this process in memory: VmRSS now, VmHWM at the peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{which}:")) / 1024
 
 
 def child(name: str, mode: str, threads: int, seconds: float) -> None:
     """Measure one model and print the result; `torch` is whatever the process was started with."""
     torch: Any = import_module("torch")
+    imported = resident("VmRSS")
     models: Any = import_module("benchmarks.models")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
@@ -50,8 +62,7 @@ def child(name: str, mode: str, threads: int, seconds: float) -> None:
         times.append(time.perf_counter() - started)
         if len(times) == WARMING:
             end = time.perf_counter() + seconds
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(times[0], statistics.median(times[WARMING:]), peak, loss)
+    print(times[0], statistics.median(times[WARMING:]), imported, resident("VmHWM"), loss)
 
 
 def run(name: str, library: str, mode: str, options: argparse.Namespace, cache: str) -> Measured:
@@ -63,7 +74,7 @@ def run(name: str, library: str, mode: str, options: argparse.Namespace, cache: 
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{library} {mode} {name} failed:\n{done.stderr[-2000:]}")
-    return Measured(*map(float, done.stdout.split()[-4:]))
+    return Measured(*map(float, done.stdout.split()[-5:]))
 
 
 def compare(name: str, options: argparse.Namespace) -> None:
@@ -80,12 +91,14 @@ def compare(name: str, options: argparse.Namespace) -> None:
     for (library, mode), results in found.items():
         later = statistics.median(m.first for m in results[1:]) if results[1:] else float("nan")
         calls = f"first {results[0].first * 1e3:8.0f}   later {later * 1e3:7.0f}   steady {steady[library, mode] * 1e3:8.2f}"
-        rest = f"quietest {min(m.steady for m in results) * 1e3:8.2f}   peak {results[-1].peak:6.0f} MiB   loss {results[-1].loss:.5f}"
+        last, quietest = results[-1], min(m.steady for m in results) * 1e3
+        rest = f"quietest {quietest:8.2f}   memory {last.used:5.0f} over {last.imported:4.0f} MiB   loss {last.loss:.5f}"
         print(f"{name:7} {library:9} {mode:9} {calls}   {rest}")
     for mode in ("eager", "compiled"):
         against = [subject for subject in subjects if subject[0] == "torch" and (mode == "compiled" or subject[1] == "eager")]
         ratios = [f"{steady[subject] / steady['flambeau', mode]:.2f}x torch {subject[1]}" for subject in against]
-        print(f"{name:7} {mode}: {', '.join(ratios)}", flush=True)
+        memory = [f"{found['flambeau', mode][-1].used / found[subject][-1].used:.2f}x torch {subject[1]}" for subject in against]
+        print(f"{name:7} {mode}: speed {', '.join(ratios)}; memory {', '.join(memory)}", flush=True)
 
 
 def main() -> None:

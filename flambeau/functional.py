@@ -1,5 +1,7 @@
 """torch.functional: functions under a second name."""
 
+from flambeau.tensor.functions_fourier import istft as istft
+from flambeau.tensor.functions_fourier import stft as stft
 from flambeau.tensor.functions_index import unique as unique
 from flambeau.tensor.functions_index import unique_consecutive as unique_consecutive
 from flambeau.tensor.functions_index import unravel_index as unravel_index

@@ -31,7 +31,8 @@ __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
 _STORAGES = {
     "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64, "HalfStorage": dtypes.float16, "BFloat16Storage": dtypes.bfloat16,
     "LongStorage": dtypes.int64, "IntStorage": dtypes.int32, "ShortStorage": dtypes.int16, "CharStorage": dtypes.int8,
-    "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_, "UntypedStorage": dtypes.uint8,
+    "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_, "ComplexFloatStorage": dtypes.complex64,
+    "ComplexDoubleStorage": dtypes.complex128, "UntypedStorage": dtypes.uint8,
 }  # fmt: skip
 _STORAGE_NAMES = {kind: name for name, kind in _STORAGES.items() if name != "UntypedStorage"}
 _VERSION = "3\n"

@@ -1,1 +1,5 @@
-"""Records a function's operator calls into one graph and replays it while its guards hold."""
+"""Captures functions by interpreting them: a tree of steps and checks, replayed as a program, segments of which are compiled graphs."""
+
+from flambeau.capture.stress import stress
+
+__all__ = ["stress"]

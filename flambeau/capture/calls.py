@@ -23,6 +23,7 @@ from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
+from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 
@@ -57,6 +58,9 @@ VALUES = frozenset((
     "__format__", "__contains__", "data_ptr", "nonzero", "unique", "unique_consecutive", "masked_select", "is_nonzero", "equal", "allclose",
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
+# Methods that change what a tensor object is, not its values.
+MARKS = frozenset(("requires_grad_", "detach_", "set_", "resize_", "share_memory_"))
+HOOKS_OF_TENSORS = frozenset(("register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
 # Those after which other code shares memory with a tensor.
 EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
 # Functions of ours that do something outside, or need values.
@@ -79,8 +83,8 @@ MUTATORS = {
 }
 RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard"))
 READERS = frozenset((
-    "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference", "isdisjoint",
-    "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
+    "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference",
+    "isdisjoint", "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
 ))  # fmt: skip
 
 
@@ -101,15 +105,13 @@ class Calls(Operators):
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.trace.fix(function) if varies(function) else function
+        if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
+            function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
-            if type(function.__func__) is not types.FunctionType:
-                return self.call(function.__func__, (function.__self__, *args), kwargs) if not is_ours(type(function.__func__)) else (
-                    self.native(function, args, kwargs)
-                )
-            if self.is_entered(function.__func__):
-                return self.call(function.__func__, (function.__self__, *args), kwargs)
-            return self.native(function, args, kwargs)
+            inner = function.__func__
+            entered = self.is_entered(inner) if type(inner) is types.FunctionType else not is_ours(type(inner))
+            return self.call(inner, (function.__self__, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
             if self.is_entered(function):
                 self._know_cells(function)
@@ -157,7 +159,7 @@ class Calls(Operators):
             if id(cell) not in trace.inside:
                 self.namer.cells.setdefault(id(cell), (cell, f"{name}.__closure__[{i}]"))
 
-    def _with_defaults(self, function: types.FunctionType, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _with_defaults(self, function: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Arguments left out, read from the outside function that holds their defaults."""
         if id(function) in self.trace.numbers_of or not self.trace.recording or is_trusted_module(function.__module__):
             return args, kwargs
@@ -174,7 +176,9 @@ class Calls(Operators):
         for parameter in named:
             if parameter not in given:
                 text = f"{name}.__kwdefaults__[{parameter!r}]"
-                given[parameter] = self.trace.read((id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p])
+                given[parameter] = self.trace.read(
+                    (id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p]
+                )
         return args, given
 
     # -- Modules ----------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
-        call = static_lookup(type(module), "__call__")
+        call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
         forward = module.__dict__.get("forward") or self._of_module(module, "forward")
@@ -287,6 +291,10 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
+        if tensor_method and (name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))):
+            return self.host(function, args, kwargs, forget=False)
+        if owner is not None and id(owner) in self.trace.foreign:
+            return self.host(function, args, kwargs)  # an object of ours that unknown code gave
         if name in EXPORTS:
             self.session.exported = True
         if tensor_method and name in VALUES:
@@ -347,17 +355,22 @@ class Calls(Operators):
         roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
         waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
         entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
+        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
+        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
+        stops = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
+        recorder = self.namer.writer.recorder
         seen: set[int] = set()
         while entries:
             entry = entries.pop()
-            if id(entry) in seen or isinstance(entry, TensorBase):
+            if id(entry) in seen or id(entry) in stops or isinstance(entry, TensorBase):
                 continue
             seen.add(id(entry))
-            if not isinstance(entry, (CaptureEntry, ViewReadEntry, ViewWriteEntry)) and type(entry).__module__ != "flambeau.tensor.function":
+            recorded = isinstance(entry, (ViewReadEntry, ViewWriteEntry)) or (
+                isinstance(entry, CaptureEntry) and entry.recorder is recorder
+            )
+            if not recorded and (not stops or leads_to(entry, stops)):
                 return False
-            if isinstance(entry, CaptureEntry) and entry.recorder is not self.namer.writer.recorder:
-                return False
-            entries += [edge[0] for edge in entry.edges if edge is not None]
+            entries += [edge[0] for edge in entry.edges if edge is not None] if recorded else []
         return True
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -377,7 +390,9 @@ class Calls(Operators):
             kept = [self.outward(a) for a in args]
             options = {k: self.outward(v) for k, v in kwargs.items()}
             self._wrote_all(owner)
-            self.write(lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args)
+            self.write(
+                lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args
+            )
             return None
         found = self.host(function, args, kwargs, flush=holds_pending((args, kwargs)), forget=False)
         if name not in READERS:
@@ -406,7 +421,7 @@ class Calls(Operators):
                 return None
             return object.__setattr__(target, key, self.kept(value))
         if name == "__getattribute__":
-            target, key = (function.__self__, args[0]) if len(args) == 1 else args
+            target, key = (function.__self__, args[0]) if len(args) == 1 else (args[0], args[1])
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
                 return self._read_attribute(target, key)
@@ -436,7 +451,12 @@ class Calls(Operators):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
         special = SPECIAL.get(function)
-        if special is not None and args and type(static_lookup(type(args[0]), special)) is types.FunctionType and not is_ours(type(args[0])):
+        if (
+            special is not None
+            and args
+            and type(static_lookup(type(args[0]), special)) is types.FunctionType
+            and not is_ours(type(args[0]))
+        ):
             return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
         owner = getattr(function, "__self__", None)
         if function is len and isinstance(args[0], TensorBase) and args[0].meta.shape:
@@ -465,7 +485,11 @@ class Calls(Operators):
             return True
         if type(value) in (tuple, list) and not self.outside(value):
             return any(self.outside(v) and self._varies(v) for v in value)
-        return self.outside(value) and not isinstance(value, (TensorBase, type, types.ModuleType, types.FunctionType)) and not is_ours(type(value))
+        return (
+            self.outside(value)
+            and not isinstance(value, (TensorBase, type, types.ModuleType, types.FunctionType))
+            and not is_ours(type(value))
+        )
 
     # -- unknown code -----------------------------------------------------------------------------------
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
@@ -579,12 +603,36 @@ class Calls(Operators):
     own_generators = (Generator,)
 
 
+def leads_to(entry: Any, stops: set[int]) -> bool:
+    """Whether backward from a tape entry comes to one of these."""
+    waiting, seen = [entry], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in stops:
+            return True
+        if id(one) not in seen and not isinstance(one, TensorBase):
+            seen.add(id(one))
+            waiting += [edge[0] for edge in one.edges if edge is not None]
+    return False
+
+
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
 }  # fmt: skip
-SPECIAL = {len: "__len__", abs: "__abs__", str: "__str__", repr: "__repr__", int: "__int__", float: "__float__", hash: "__hash__", format: "__format__", round: "__round__", reversed: "__reversed__"}
+SPECIAL = {
+    len: "__len__",
+    abs: "__abs__",
+    str: "__str__",
+    repr: "__repr__",
+    int: "__int__",
+    float: "__float__",
+    hash: "__hash__",
+    format: "__format__",
+    round: "__round__",
+    reversed: "__reversed__",
+}
 # Functions that do with sizes what they do with numbers: they compare, add and multiply them, or only hand them on.
 OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max, len, math.prod))
 # What sees memory that a tensor shares, or its bytes.
@@ -594,9 +642,7 @@ CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip,
 
 def is_native_module(module: Any) -> bool:
     """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
-    return all(
-        type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules()
-    )
+    return all(type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules())
 
 
 def has_hooks(module: Any) -> bool:

@@ -14,6 +14,7 @@ from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
+from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.core import events
 from flambeau.core.context import context
@@ -21,6 +22,7 @@ from flambeau.core.events import counters
 
 RECOMPILE_LIMIT = 8
 MOST_CAPTURES = 8  # captures for each allowed version: a tree that grows beyond that never settles
+stance = ["default"]  # what calls of compiled functions do; set by `compiler.set_stance`
 _replays = [0]  # calls that replayed a program
 counters.watch("compiled_calls", lambda: _replays[0])
 
@@ -61,6 +63,17 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if stance[0] != "default":
+            return self._in_stance(args, kwargs)
+        return self._call(args, kwargs)
+
+    def _in_stance(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call while `stance` is not the default one: only what is compiled runs compiled, and goes on where it did something."""
+        if stance[0] == "force_eager":
+            return self.function(*args, **kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._quick is not None and not kwargs:
             try:
                 found = self._quick(args)
@@ -69,7 +82,8 @@ class CompiledFunction:
             if found is not MISSED:
                 _replays[0] += 1
                 return found
-        if context.capture is not None or self.disabled or self.eager_reason is not None:
+        special = context.capture is not None or context.function_modes or context.operator_modes
+        if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:
             return self._interpret(args, kwargs, None)
@@ -84,6 +98,7 @@ class CompiledFunction:
         return self._interpret(args, kwargs, found)
 
     def _replay(self, residual: Residual, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.tree.leaver.begin()
         try:
             return residual.replay(args, kwargs)
         except Exception as error:
@@ -93,6 +108,15 @@ class CompiledFunction:
             return Exit(step, variables, error)
 
     def _interpret(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Exit | None) -> Any:
+        if stance[0] != "default" and (found is None or not performed(found)):
+            if stance[0] == "eager_on_recompile":
+                return self.function(*args, **kwargs)
+            if self.tree.captures:
+                raise RuntimeError(
+                    "Detected recompile when torch.compile stance is 'fail_on_recompile': "
+                    f"{self.name} met {why(found) if found else 'a call'} that it is not compiled for; "
+                    "set the stance 'default' to compile again"
+                )
         if found is not None and not (isinstance(found.at, Block) and isinstance(found.at.end, End)):
             reason = why(found)
             self._note("recompile", f"compiled again: {reason}")
@@ -124,7 +148,7 @@ class CompiledFunction:
             return
         counters["captures"] += 1
         self.residual = generate(tree)
-        self._quick = quick_call(tree)
+        self._quick = None if stress.leave else quick_call(tree)
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)
@@ -147,6 +171,13 @@ class CompiledFunction:
         self._note("runs_eagerly", f"runs eagerly: {reason}")
         events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)
+
+
+def performed(found: Exit) -> bool:
+    """Whether a replay has done more than look before it came to where it does not go on."""
+    at = found.at
+    block = at if isinstance(at, Block) else at.block if isinstance(at, Check) else at.parent
+    return any(step.place is None for above in block.line() for step in above.steps)
 
 
 def why(found: Exit) -> str:

@@ -144,7 +144,8 @@ class Operators(Places):
         return act(a, b)  # the error that Python gives, or the default comparison
 
     def _native_operation(self, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-        if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, (type, types.ModuleType, types.FunctionType)) for v in (a, b)):
+        fixed = (type, types.ModuleType, types.FunctionType)
+        if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, fixed) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
         return act(self.fixed(a), self.fixed(b))
 
@@ -217,9 +218,9 @@ class Operators(Places):
     # -- iteration --------------------------------------------------------------------------------------
     def _iterates_in_python(self, value: Any) -> bool:
         kind = type(value)
-        return not is_ours(kind) and any(
-            type(static_lookup(kind, n)) is types.FunctionType for n in ("__iter__", "__next__", "__getitem__") if not isinstance(value, type)
-        )
+        if isinstance(value, type) or is_ours(kind):
+            return False
+        return any(type(static_lookup(kind, name)) is types.FunctionType for name in ("__iter__", "__next__", "__getitem__"))
 
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)
@@ -363,4 +364,6 @@ def formatted(value: Any, conversion: str | None, spec: Any) -> str:
     return format(CONVERSIONS[conversion](value) if conversion is not None else value, spec or "")
 
 
-BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {zip, enumerate, reversed, map, filter}
+BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {
+    zip, enumerate, reversed, map, filter,
+}  # fmt: skip

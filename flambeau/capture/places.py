@@ -11,7 +11,7 @@ from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
-from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, varies
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
@@ -293,6 +293,8 @@ class Places(Semantics):
             return
         kept = trace.sizes.plain(kept)
         trace.wrote(obj.__dict__ if isinstance(obj, types.ModuleType) else obj, name, value)
+        if trace.ghost and isinstance(obj, TensorBase) and trace.variables.get(self.namer.name(obj), obj) is not obj:
+            setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
         if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
             self.namer.writer.flush()
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
@@ -305,8 +307,8 @@ class Places(Semantics):
         self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
-    def subscript(self, obj: Any, key: Any) -> Any:
-        obj = self.trace.fix(obj)
+    def subscript(self, holder: Any, key: Any) -> Any:
+        obj: Any = self.trace.fix(holder)
         kind = type(obj)
         method = static_lookup(kind, "__getitem__")
         if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
@@ -316,10 +318,10 @@ class Places(Semantics):
         key = self.sized(key) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
             self.note_module(obj)
-            return operator.getitem(obj, key)
+            return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
-                return self.boxed(operator.getitem(obj, key)) if kind is dict else self.native_item(obj, key)
+                return self.boxed(get_item(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
@@ -346,7 +348,7 @@ class Places(Semantics):
         if type(found) is types.FunctionType and not is_ours(type(obj)) and not isinstance(obj, TensorBase):
             self.call(found, (obj, key, *rest), {})
             return
-        act = operator.setitem if rest else operator.delitem
+        act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
             act(obj, self.sized(key), *[self.sized(v) for v in rest])
             return
@@ -476,4 +478,5 @@ class _Empty:
 
 
 SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+get_item: Any = operator.getitem
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

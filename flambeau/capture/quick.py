@@ -84,7 +84,7 @@ class _Line:
 
     def _check(self, check: Check, key: Any) -> None:
         if check.kind == "look" and check.expression in self.reads:
-            kind, *place = self.reads[check.expression].place or ()
+            kind, *place = self.reads[check.expression].place or ("",)
             if kind == "argument":
                 if key[0] != "tensor" or not key[1][3] or place[0] != len(self.metas):
                     raise _NotQuick

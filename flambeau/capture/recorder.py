@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau import prims as p
 from flambeau.capture.sizes import Sizes, at_hand
+from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
@@ -52,14 +53,14 @@ class StorageState:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
-        self.node = node
+        self.node = p.whole(node) if meta.dtype.is_complex else node
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
         self.serial = -1  # of storages made inside, in their order
         self.version = storage.version
         self.viewers: list[weakref.ref[Any]] = []
-        self.tracked = tensor is not None and meta.dtype.is_floating_point and wants_gradient(tensor)
+        self.tracked = tensor is not None and meta.dtype.is_inexact and wants_gradient(tensor)
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
@@ -112,7 +113,7 @@ class CaptureEntry(Entry):
 
 def gradient_edge(tensor: Any) -> Edge:
     """Where a gradient of the tensor goes, None when it takes no part in autograd."""
-    return edge_of(tensor) if tensor.meta.dtype.is_floating_point and wants_gradient(tensor) else None
+    return edge_of(tensor) if tensor.meta.dtype.is_inexact and wants_gradient(tensor) else None
 
 
 def span_of(tensors: Sequence[Any]) -> Any:
@@ -224,7 +225,7 @@ class Recorder:
         for n in toposort([node], lambda n: () if n in known else n.sources):
             if n not in known:
                 sources = n.sources[1:] if n.op is p.attach else n.sources
-                known[n] = n.op is not p.detach and n.dtype.is_floating_point and any(known.get(s, False) for s in sources)
+                known[n] = n.op is not p.detach and n.dtype.is_inexact and any(known.get(s, False) for s in sources)
         return known[node]
 
     def read(self, tensor: Any) -> Node:
@@ -284,7 +285,10 @@ class Recorder:
         if self.on_risk is not None and self.on_risk() and self._may_raise(call):
             return self._at_once(call)
         try:
-            return self._record(call)
+            made = self._record(call)
+            if stress.flush and self.on_flush is not None:
+                self.on_flush()
+            return made
         except Unfollowed:
             self.flush("it reads memory that it shares with another tensor")
             return dispatch.run_call(call)
@@ -387,7 +391,7 @@ class Recorder:
             return
         entry = CaptureEntry(self, title, operands, outputs)
         for output, tensor in enumerate(made):
-            if tensor.meta.dtype.is_floating_point:
+            if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
@@ -446,7 +450,7 @@ class Recorder:
         made: list[Any] = []
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
-            meta = meta_of(view.shape, source.meta.dtype, view.strides, source.meta.device)
+            meta = meta_of(view.shape, node.dtype, view.strides, source.meta.device)
             begin = source.memory.address + self.sizes.offset(source)
             tensor = self._tensor(source.memory, begin + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
@@ -479,6 +483,7 @@ class Recorder:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
         if not followed and self.active(before):
             state.node = p.attach(state.node, before)
+        state.node = p.whole(state.node) if state.meta.dtype.is_complex else state.node
         state.changed = True
         tensor.memory.version += 1
 
@@ -515,7 +520,7 @@ class Recorder:
             origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
         operands = self._operands(call, nodes)
         entry = None
-        if context.grad_enabled and kind.is_floating_point and any(edge is not None for _, edge in operands):
+        if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
             entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:
@@ -547,9 +552,9 @@ class Recorder:
 
     def _see_gradient(self, leaf: Any, read: bool) -> None:
         if id(leaf) not in self.gradients_seen:
-            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
             if self.on_gradient is not None and leaf.memory.pending is None:
                 self.on_gradient(leaf, read)
+            self.gradients_seen[id(leaf)] = (leaf, leaf._grad, read)
 
     def forget_inner_gradients(self) -> None:
         """Drop what was seen of leaves made during the capture."""

@@ -9,8 +9,8 @@ from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
 
 if TYPE_CHECKING:
-    from flambeau.capture.segments import Runner
     from flambeau.capture.compiled import CompiledFunction
+    from flambeau.capture.segments import Runner
 
 
 class Explanation:
@@ -75,7 +75,9 @@ def kernels_text(program: Program) -> str:
 
 
 def _guards_text(runner: Runner) -> str:
-    lines = [f"assert input {name} is {meta!r}, requires_grad={grad}" for name, (meta, grad) in zip(runner.names, runner.metas, strict=True)]
+    lines = [
+        f"assert input {name} is {meta!r}, requires_grad={grad}" for name, (meta, grad) in zip(runner.names, runner.metas, strict=True)
+    ]
     lines.append(f"assert the {len(runner.metas)} inputs lie in {runner.storages} different storages")
     return "\n".join(lines)
 

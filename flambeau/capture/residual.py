@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.capture.stress import stress
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
 
@@ -19,10 +20,11 @@ SHORT = (int, bool, str, type(None))
 class Exit:
     """The replay has come to where the tree does not go on: at a check without that outcome, a block or a step that raised ``error``."""
 
-    __slots__ = ("at", "error", "variables")
+    __slots__ = ("at", "error", "forced", "variables")
 
-    def __init__(self, at: Any, variables: dict[str, Any], error: BaseException | None = None) -> None:
+    def __init__(self, at: Any, variables: dict[str, Any], error: BaseException | None = None, forced: bool = False) -> None:
         self.at = at
+        self.forced = forced  # the tree does go on there
         self.variables = variables
         self.error = error
 
@@ -52,7 +54,7 @@ def generate(tree: Tree) -> Residual:
     printer = _Printer(tree)
     printer.function("replay", "args, kwargs", tree.root)
     text = "\n".join(printer.lines)
-    scope = {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, **{f"{name}_of": look for name, look in LOOKS.items()}}
+    scope = scope_of(tree)
     exec(compile(text, f"<residual program {id(tree)} of {tree.name}>", "exec"), scope)
     return Residual(text, scope["replay"], printer.places)
 
@@ -95,9 +97,9 @@ class _Printer:
         if step is not None:
             self.places[len(self.lines)] = step
 
-    def _exit(self, depth: int, at: Any) -> None:
+    def _exit(self, depth: int, at: Any, forced: bool = False) -> None:
         variables = "{**before, **locals()}" if self._nested else "locals()"
-        self._add(depth, f"return Exit({self.tree.constant(at)}, {variables})")
+        self._add(depth, f"return Exit({self.tree.constant(at)}, {variables}{', None, True' if forced else ''})")
 
     def _block(self, block: Block, depth: int) -> None:
         while True:
@@ -111,6 +113,9 @@ class _Printer:
                 self._add(depth, f"return {end.text}")
                 return
             (first, following), *others = end.outcomes.items()
+            if stress.leave:
+                self._add(depth, f"if {self.tree.constant(self.tree.leaver)}.now():")
+                self._exit(depth + 1, end, forced=True)
             self._add(depth, f"if not ({self.test(end, first)}):")
             for key, other in others:
                 self._add(depth + 1, f"if {self.test(end, key)}:")
@@ -166,6 +171,17 @@ class _Printer:
         if how == "type":
             return f"type({text}) is {self.tree.constant(seen)}"
         return f"{how}_of({text}) == {self.tree.constant(seen)}"
+
+
+def outcome_of(tree: Tree, check: Check, variables: dict[str, Any]) -> Any:
+    """The outcome of a check under which the tree goes on with these variables, None where there is none."""
+    printer, scope = _Printer(tree), scope_of(tree)
+    return next((key for key in check.outcomes if eval(printer.test(check, key), scope, variables)), None)
+
+
+def scope_of(tree: Tree) -> dict[str, Any]:
+    """The names that programs use."""
+    return {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, **{f"{name}_of": look for name, look in LOOKS.items()}}
 
 
 def _steps_within(lines: list[str]) -> list[list[str]]:

@@ -72,12 +72,17 @@ class Segment:
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         sizes = tuple([recorder.sizes.hints[name] for name in self.sizes])
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers], sizes))
-        for reference in recorder.input_views:
-            view: Any = reference()
-            if needs_history(view):
-                base = view.view_of.base
-                view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
-                view.seen_version = view.memory.version
+        settle_views(recorder)
+
+
+def settle_views(recorder: Recorder) -> None:
+    """Give the views of inputs that were made while recording their history outside of it."""
+    for reference in recorder.input_views:
+        view: Any = reference()
+        if needs_history(view) and isinstance(view.entry, CaptureEntry):
+            base = view.view_of.base
+            view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
+            view.seen_version = view.memory.version
 
 
 MOST_PLANS = 1 << 10

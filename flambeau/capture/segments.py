@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history
+from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history, settle_views
 from flambeau.capture.sizes import at_hand, expressions
-from flambeau.capture.trace import Diverged, Trace
+from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of
-from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import Step, View
 
 __all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
@@ -209,10 +209,16 @@ class Writer:
         sizes, constant = trace.sizes, trace.tree.constant
         distance = sizes.fixed(sizes.offset(tensor) - sizes.offset(known))
         meta = constant(sizes.fixed(sizes.meta(tensor)))
-        made, value = trace.step(f"{constant(alias)}({name}, {distance}, {meta})", lambda: tensor)
+        kind = "" if type(tensor) is Tensor else f", {constant(type(tensor))}"
+        made, value = trace.step(f"{constant(alias)}({name}, {distance}, {meta}{kind})", lambda: tensor)
         trace.know(tensor, made)
         trace.known.setdefault(id(value), (made, value))
         return made
+
+    def redo_gradient(self, leaf: Any, gradient: Any) -> None:
+        """Once live: the gradient that the replay left, unless it is being recorded anew."""
+        if id(leaf) not in self.recorder.gradients_seen:
+            leaf._grad = gradient
 
     # -- the end of a segment ---------------------------------------------------------------------------
     def flush(self) -> None:
@@ -258,6 +264,7 @@ class _Closing:
 
     def run(self) -> None:
         if not self.recorder.computes():
+            settle_views(self.recorder)
             self._gradient_steps()
             return
         names = [self._input(t) for t, _ in self.recorder.inputs]
@@ -275,7 +282,7 @@ class _Closing:
             if span is tensor:
                 trace, constant = self.trace, self.trace.tree.constant
                 text = f"{constant(alias)}({self.writer.name(first)}, {span.address - first.address}, {constant(span.meta)})"
-                return trace.step(text, lambda: span)[0]
+                return trace.step(text, lambda span=span: span)[0]
         return self.writer.name(tensor)
 
     def _segment(self, names: list[str], numbers: list[str]) -> tuple[list[Any] | None, Runner | None]:
@@ -381,6 +388,7 @@ class _Closing:
                 state.tensor.memory.version = state.version
                 if state.storage() is not None:
                     state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
+        settle_views(self.recorder)
 
     def _gradient_steps(self) -> None:
         trace = self.trace
@@ -388,14 +396,25 @@ class _Closing:
             name, old = self.writer.name(leaf), self.writer.gradients[id(leaf)]
             given = "None" if gradient is None else self.writer.name(gradient)
 
-            def undo(variables: dict[str, Any], name: str = name, old: str = old, leaf: Any = leaf) -> None:
-                target = variables.get(name, leaf)
-                target._grad = variables[old]
-
+            undo = GradientUndo(name, old, leaf)
             ghost = trace.ghost
             trace.step(f"{trace.tree.constant(set_gradient)}({name}, {given})", lambda: None, out=False, undo=undo)
             if ghost:
                 leaf._grad = None if gradient is None else trace.variables.get(given, gradient)
+
+
+@dataclass(frozen=True)
+class GradientUndo:
+    """Puts back what a leaf had as its gradient before a step; gives the leaf and what that step, or what came after, left there."""
+
+    name: str
+    old: str
+    leaf: Any
+
+    def __call__(self, variables: dict[str, Any]) -> tuple[Any, Any]:
+        leaf = variables.get(self.name, self.leaf)
+        last, leaf._grad = leaf._grad, variables[self.old]
+        return leaf, last
 
 
 def become(tensor: Any, real: Any) -> None:
@@ -418,14 +437,15 @@ class ViewSteps:
         return dispatch.apply_steps(base, at_hand(self.steps, dict(zip(self.names, sizes, strict=True))))
 
 
-def alias(tensor: Any, distance: int, meta: TensorMeta) -> Any:
+def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:
     """A tensor without history in the memory of another one, so many bytes after it."""
-    return dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
+    made = dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
+    return made if kind is Tensor else Tensor._make_subclass(kind, made, False)
 
 
-def gradient_meta(leaf: Any) -> TensorMeta | None:
-    """The metadata of a leaf's gradient."""
-    return None if leaf._grad is None else leaf._grad.meta
+def meta_or_none(gradient: Any) -> TensorMeta | None:
+    """The metadata of a gradient that may be None."""
+    return None if gradient is None else gradient.meta
 
 
 def set_gradient(leaf: Any, gradient: Any) -> None:

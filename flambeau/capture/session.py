@@ -12,7 +12,7 @@ from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
-from flambeau.capture.segments import Writer, gradient_meta
+from flambeau.capture.segments import Writer, meta_or_none
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
 from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
@@ -78,7 +78,11 @@ class Session:
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
-        self.trace.flush, self.trace.stopped, self.trace.run_pending = self.flush, self.writer.stop, self.writer.run_pending
+        trace, writer = self.trace, self.writer
+        trace.flush, trace.stopped, trace.redo_gradient = self.flush, writer.stop, writer.redo_gradient
+        trace.run_pending = writer.run_pending
+        if trace.ghost:
+            trace.prepare()
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
@@ -130,10 +134,12 @@ class Session:
         trace, constant = self.trace, self.tree.constant
         if not trace.recording:
             return
-        name, old = self.writer.name(leaf), leaf._grad
+        old, ghost = leaf._grad, trace.ghost
+        known, value = trace.step(f"{self.writer.name(leaf)}._grad", lambda: old)
+        if ghost:
+            leaf._grad = value  # something that the replay called may have set it
         if read:
-            trace.check(f"{constant(gradient_meta)}({name})", "look", ("is", Same(None if old is None else old.meta)))
-        known, value = trace.step(f"{name}._grad", lambda: old)
+            trace.check(f"{constant(meta_or_none)}({known})", "look", ("is", Same(meta_or_none(leaf._grad))))
         self.writer.gradients[id(leaf)] = known
         for gradient in (old, value):
             if gradient is not None:

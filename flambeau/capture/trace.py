@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
-from flambeau.capture.residual import NAME, Exit
+from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
@@ -43,6 +43,7 @@ class Trace:
         self.variables: dict[str, Any] = {} if found is None else found.variables
         self.stop = None if found is None else found.at
         self.error = None if found is None else found.error
+        self.forced = found is not None and found.forced
         self.ghost = found is not None
         self.recording = True
         self.path = {} if found is None else _path(found.at)
@@ -53,19 +54,20 @@ class Trace:
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.foreign: set[int] = set()  # objects of our classes that unknown code gave
+        self.redo: list[tuple[Any, Any]] = []
+        self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
         self.run_pending: Callable[[], None] = lambda: None  # the same without a step for it
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
-        if self.ghost:
-            self._prepare()
 
     # -- the way through the tree -----------------------------------------------------------------------
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Undo, last first, what steps of the replay changed and the ghost will change again; find what it let out."""
-        undo: list[Callable[[dict[str, Any]], None]] = []
+        undo: list[Callable[[dict[str, Any]], tuple[Any, Any]]] = []
         block: Block = self.tree.root
         while True:
             onward: Block | None = None
@@ -85,8 +87,7 @@ class Trace:
             if onward is None:
                 break
             block = onward
-        for action in reversed(undo):
-            action(self.variables)
+        self.redo = [action(self.variables) for action in reversed(undo)][::-1]
 
     def sync(self) -> None:
         """Become live at a block's end that no run went past; check what was decided about sizes."""
@@ -110,6 +111,8 @@ class Trace:
         for obj, contents in self.contents:
             refill(obj, contents)
         self.contents = []
+        for leaf, gradient in self.redo:
+            self.redo_gradient(leaf, gradient)
         for _, run in self.deferred:
             run()
         self.deferred = [(text, nothing) for text, _ in self.deferred]
@@ -161,7 +164,7 @@ class Trace:
     # -- steps and checks -------------------------------------------------------------------------------
     def step(
         self, expression: str, run: Callable[[], Any], *, out: bool = True, names: list[str] | None = None, segment: Any = None,
-        birth: int | None = None, undo: Callable[[dict[str, Any]], None] | None = None, place: tuple[Any, ...] | None = None,
+        birth: int | None = None, undo: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None, place: tuple[Any, ...] | None = None,
     ) -> tuple[str, Any]:  # fmt: skip
         """Do something that every call must do again; returns the variable that holds the result, and the result."""
         self.sync()
@@ -233,7 +236,12 @@ class Trace:
                 if outcome == OTHERWISE:
                     self.leave("it has versions for other values")
                 return outcome
+            forced = outcome_of(self.tree, check, self.variables) if self.forced else None
             self.go_live()
+            if forced is not None:
+                check.outcomes[forced] = Block((check, forced))
+                self.enter(check.outcomes[forced])
+                return forced
             key = True not in check.outcomes if check.kind in ("same", "truth", "sizes") else self._widened(check, key)
             if (len(check.outcomes) >= self.tree.most_outcomes or self.capped) and check.kind != "sizes":
                 key = OTHERWISE
@@ -266,11 +274,15 @@ class Trace:
             seen = ("any", kind) if dynamic and kind in (int, float, bool, str) else ("value", value_key(value))
             key = self.check(name, "look", seen)
             return Box(value, name) if key[0] == "any" else value
+        ours = dynamic and is_ours(kind) and not isinstance(value, (TensorBase, *CLASSES))
+        if ours:
+            self.foreign.add(id(value))
         tensor = isinstance(value, TensorBase)
-        _, seen = self.check(name, "look", self._tensor_outcome(name, value) if tensor else look_at(value))
+        outcome = ("type", kind) if ours else self._tensor_outcome(name, value) if tensor else look_at(value)
+        _, seen = self.check(name, "look", outcome)
         if value is MISSING:
             return value
-        constant = isinstance(value, (*CLASSES, FunctionType)) or is_ours(kind) and not isinstance(value, TensorBase)
+        constant = isinstance(value, (*CLASSES, FunctionType)) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
         if not constant:
             same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
@@ -302,9 +314,7 @@ class Trace:
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
 
-    def read(
-        self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None
-    ) -> Any:
+    def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""
         if not self.recording:
             return get()

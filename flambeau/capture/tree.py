@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from flambeau.capture.stress import Leaver
+
 __all__ = ["OTHERWISE", "Block", "Check", "End", "Step", "Tree"]
 
 
@@ -22,7 +24,8 @@ class Step:
     """``names = expression``; ``raises`` holds how the line goes on when the expression raises that type of exception.
 
     ``segment`` is what a step that runs a graph runs; ``birth`` numbers the object made inside that the step lets out; ``undo`` takes the
-    values of all variables and puts back what a step changed, for a run that goes through it again.
+    values of all variables and puts back what a step changed, for a run that goes through it again; it gives
+    the leaf and the gradient that it had.
     """
 
     names: list[str]
@@ -30,7 +33,7 @@ class Step:
     where: str = ""
     segment: Any = None
     birth: int | None = None
-    undo: Callable[[dict[str, Any]], None] | None = None
+    undo: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None
     raises: dict[type, Block] = field(default_factory=dict)
     error: str = ""  # the variable of what it raised
     place: tuple[Any, ...] | None = None  # what it reads, where native code can read that too
@@ -101,6 +104,7 @@ class Tree:
         self.shapes: dict[Any, list[tuple[int, ...]]] = {}  # of tensors by where they came from
         self._count = 0
         self.captures = 0
+        self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
 

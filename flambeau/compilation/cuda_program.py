@@ -24,6 +24,8 @@ from flambeau.prims.declare import ALL as PRIMITIVES
 from flambeau.runtime.cuda.device import Block, CudaDevice, Record, device_of
 from flambeau.runtime.cuda.launch import Arguments, Function
 from flambeau.runtime.storage import Storage
+from flambeau.schedule.build import BuiltKernel
+from flambeau.schedule.complex_parts import split_addresses, split_numbers
 from flambeau.schedule.memory import plan_memory
 from flambeau.schedule.schedule import Call
 from flambeau.schedule.specs import InputSpec, OutputSpec
@@ -73,7 +75,7 @@ class CudaProgram(Program):
         if not chosen.programs:
             return None
         step = Step(code.text(chosen.form), chosen, dict(code.signature(chosen.index)))
-        step.fill_kernel(built.kernel, built.buffers, built.scalars, own.values())
+        step.fill_kernel(built, own.values())
         return step
 
     def _matmul(self, call: Call, sizes: Sizes) -> Step | None:
@@ -91,7 +93,7 @@ class CudaProgram(Program):
             return None
         step = Step(text, chosen, dict(template.signature(chosen.index)), batches=outer * inner)
         own = [evaluate(value, sizes) for value in built.sizes]
-        step.fill_kernel(built.kernel, built.buffers, built.scalars, own)
+        step.fill_kernel(built, own)
         for name, buffer, offset, kind in zip(FACTORS, operands.buffers, operands.offsets, operands.dtypes, strict=True):
             step.buffers.append((step.at(name), buffer, evaluate(offset, sizes) * kind.itemsize))
         strides = [evaluate(s, sizes) for s in (*operands.strides[0], *operands.strides[1])]
@@ -115,7 +117,7 @@ def _row_step(call: Call, sizes: Sizes) -> Step | None:
     length, inner = shape[axis], prod(shape[axis + 1 :])
     if call.kind == "scan":
         text, target = gpu_rows.scan_text(attributes["kind"], element), element
-    elif gpu_rows.can_sort(element, length):
+    elif call.kind == "argsort" and gpu_rows.can_sort(element, length):
         text, target = gpu_rows.argsort_text(element, attributes["descending"]), int64
     else:
         return None
@@ -146,10 +148,12 @@ class Step:
     def at(self, name: str) -> int:
         return self.names.index(name)
 
-    def fill_kernel(self, kernel: Kernel, buffers: Sequence[int], scalars: Sequence[int], sizes: Any) -> None:
+    def fill_kernel(self, built: BuiltKernel, sizes: Any) -> None:
         """The arguments that a kernel or an epilogue has."""
-        self.buffers += [(1 + i, b, 0) for i, b in enumerate(buffers)]
-        first = 1 + len(buffers)
+        kernel, scalars = built.kernel, built.scalars
+        places = zip(built.buffers, built.origins, kernel.buffers, strict=True)
+        self.buffers += [(1 + i, b, start * p.dtype.itemsize) for i, (b, start, p) in enumerate(places)]
+        first = 1 + len(built.buffers)
         for position, value in enumerate(sizes):
             self.values[first + position] = value
         then = first + len(kernel.sizes)
@@ -181,14 +185,16 @@ class HostStep:
     def __init__(self, call: Call, sizes: Sizes) -> None:
         shape = tuple(evaluate(d, sizes) for d in call.attributes["shape"])
         kind: dtype = call.attributes["dtype"]
-        inputs = (graph_input("x", Aval(shape, kind)),) if call.reads else ()
-        known = {"shape", "dtype"} if call.reads else set()
+        source = tuple(evaluate(d, sizes) for d in call.attributes.get("source", ()))
+        inputs = (graph_input("x", Aval(source, kind)),) if call.reads else ()
+        known = {"shape", "dtype", "source"} if call.reads else set()
         attributes = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
+        attributes |= {"n": evaluate(attributes["n"], sizes)} if "n" in attributes else {}
         node = PRIMITIVES[call.kind](*inputs, **attributes)
         specs = [InputSpec(None)] * len(inputs)
         self.bound = Program(Graph(inputs, (node,)), specs, [OutputSpec()], {}, call.kind).bind({})
         self.reads, self.write = call.reads, call.writes[0]
-        self.bytes_in, self.bytes_out = prod(shape) * kind.itemsize, prod(shape) * node.dtype.itemsize
+        self.bytes_in, self.bytes_out = prod(source) * kind.itemsize, prod(shape) * node.dtype.itemsize
         if call.reads and call.kind not in _told:
             _told.add(call.kind)
             warnings.warn(f"{call.kind} on a GPU is done on the CPU so far, which waits and copies: keep it out of loops", stacklevel=2)
@@ -223,6 +229,10 @@ class BoundCudaProgram:
     def run(self, inputs: Sequence[int], numbers: Sequence[Any], outputs: Sequence[int], generator: int = 0) -> None:
         """Launch on the addresses of the inputs (any value for numbers) and outputs (any for those written into inputs)."""
         device = self._device
+        seen, form = self.program.signature, self.program.form
+        numbers = split_numbers(numbers, self.program.numbers)
+        inputs = split_addresses(seen.inputs, form.input_counts, inputs)
+        outputs = split_addresses(seen.outputs, form.output_counts, outputs)
         device.activate()
         # Whatever is launched later comes later: the arena may go back as soon as everything is launched.
         arena = Block(device, self.arena_bytes) if self.arena_bytes else None

@@ -20,6 +20,8 @@ from flambeau.schedule.schedule import Call, Schedule
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
 from flambeau.templates.random_fill import SCRATCH_BYTES, random_fill
+from flambeau.templates.row_fourier import row_fourier
+from flambeau.templates.row_kernel import SLOTS as ROW_SLOTS
 from flambeau.templates.row_scan import row_scan
 from flambeau.templates.row_sort import row_argsort
 
@@ -57,6 +59,7 @@ class Emitted:
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
     functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
+    plan_slots: list[tuple[int, Dim, dtype, str, bool]] = field(default_factory=list)  # of Fourier plans: position, length, type, norm, real
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""
@@ -120,13 +123,15 @@ def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:
 
 def _kernel_arguments(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> list[int | None]:
     """The slots of a kernel from `FIRST_SLOT` on."""
-    counts = [evaluate(schedule.buffers[b].numel, sizes) for b in built.buffers] if config.checked else []
+    pairs = zip(built.buffers, built.origins, strict=True) if config.checked else ()
+    counts = [evaluate(schedule.buffers[b].numel, sizes) - origin for b, origin in pairs]
     return [*[None] * len(built.buffers), *_kernel_sizes(built, sizes).values(), *[None] * len(built.scalars), *counts]
 
 
 def _kernel_slots(built: BuiltKernel, first: int) -> tuple[list[tuple[int, int, Dim, int]], list[tuple[int, int, dtype]]]:
     """Where a kernel whose buffers start at slot ``first`` finds buffers and scalars."""
-    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, 0, 1) for i, b in enumerate(built.buffers)]
+    places = zip(built.buffers, built.origins, built.kernel.buffers, strict=True)
+    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, start, p.dtype.itemsize) for i, (b, start, p) in enumerate(places)]
     then = first + len(built.buffers) + len(built.sizes)
     return buffers, [(then + i, s, kind) for i, (s, kind) in enumerate(zip(built.scalars, built.kernel.scalars, strict=True))]
 
@@ -219,10 +224,13 @@ def _volume(shape: Sequence[Dim], sizes: Sizes) -> int:
 def _emit_row(call: Call) -> Emitted:
     attributes = call.attributes
     axis, shape, element = attributes["axis"], attributes["shape"], attributes["dtype"]
+    if call.kind.startswith("fourier"):
+        return _emit_fourier(call)
     if call.kind == "scan":
         kernel = row_scan(attributes["kind"], element, vector_bits(), cpu_features())
     else:
         kernel = row_argsort(element, attributes["descending"], vector_bits(), cpu_features())
+
 
     def dimensions(sizes: Sizes) -> tuple[int, int, int]:
         return _volume(shape[:axis], sizes), evaluate(shape[axis], sizes), _volume(shape[axis + 1 :], sizes)
@@ -239,3 +247,23 @@ def _emit_row(call: Call) -> Emitted:
 
     buffers: list[tuple[int, int, Dim, int]] = [(2, call.reads[0], 0, 1), (3, call.writes[0], 0, 1)]
     return Emitted(KernelText(kernel.text, kernel.name), call.wave, scratch, launch, buffers)
+
+
+def _emit_fourier(call: Call) -> Emitted:
+    attributes = call.attributes
+    element: dtype = attributes["dtype"]
+    form = {"fourier_real": "real", "fourier_hermitian": "hermitian"}.get(call.kind, "inverse" if attributes.get("inverse") else "forward")
+    kernel = row_fourier(element, form, vector_bits(), cpu_features())
+    points: Dim = attributes["shape"][-1] if form == "hermitian" else attributes["source"][attributes["axis"]]
+    rows = attributes["source"][: attributes["axis"]]
+
+    def launch(sizes: Sizes) -> Launch:
+        outer, n = _volume(rows, sizes), evaluate(points, sizes)
+        cost = max(1, kernel.cost(n))
+        grain = max(1, CHUNK_NANOSECONDS // cost)
+        return Launch(grain, -(-outer // grain) if n else 0, outer * cost, [None, None, outer, n, 1, None])
+
+    buffers: list[tuple[int, int, Dim, int]] = [(2, call.reads[0], 0, 1), (3, call.writes[0], 0, 1)]
+    plan = len(ROW_SLOTS), points, element, attributes["norm"], form in ("real", "hermitian")
+    scratch = lambda sizes: kernel.scratch_bytes(evaluate(points, sizes), 1)  # noqa: E731
+    return Emitted(KernelText(kernel.text, kernel.name), call.wave, scratch, launch, buffers, plan_slots=[plan])

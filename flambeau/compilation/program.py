@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flambeau.compilation.blueprint import Blueprint, blueprint_key, draw_blueprint, keep_blueprint, load_blueprint
 from flambeau.compilation.kernel_cache import find_kernels, get_kernels
 from flambeau.core import events
+from flambeau.core.cpu import vector_bits
 from flambeau.core.dtypes import BY_NAME, dtype
 from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
@@ -18,12 +19,17 @@ from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
 from flambeau.runtime import allocator
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
+from flambeau.schedule.complex_parts import merge_parts, split_complex, split_numbers
 from flambeau.schedule.specs import InputSpec, OutputSpec
 from flambeau.schedule.split import CPU_PIECES, long_reductions, split_reductions
 
 if TYPE_CHECKING:
     from flambeau.compilation.emission import Emitted
     from flambeau.schedule.schedule import Schedule
+    from flambeau.templates.fourier_plan import FourierPlan
+
+# Sizes of a program, in the order in which a process meets them, that are kept on disk.
+KEPT_SIZES = 16
 
 
 def bits_of(value: bool | int | float, kind: dtype) -> int:
@@ -48,10 +54,13 @@ class Program:
         name: str = "graph",
     ) -> None:  # fmt: skip
         self.name = name
-        self.graph = graph
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        # What callers see; the rest of the program knows real numbers only.
+        self.signature = graph
+        self.numbers = [node for node, spec in zip(graph.inputs, inputs, strict=True) if spec.scalar]
+        self.form = split_complex(graph, inputs, outputs)
+        self.graph, self.inputs, self.outputs = self.form.graph, self.form.inputs, self.form.outputs
         self._sizes = sizes
+        self._bound = 0
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -85,12 +94,15 @@ class Program:
     def bind(self, sizes: Mapping[str, int]) -> BoundProgram:
         """Fix the sizes and load the kernels, from disk where an earlier process has been here.
 
-        Once the graph has been scheduled, further sizes are quicker to bind than to look up.
+        Once the graph has been scheduled, further sizes are quicker to bind than to look up; the first of them are kept on disk,
+        for a later process that would have to schedule for want of one.
         """
-        if "schedule" in self.__dict__:
+        self._bound += 1
+        scheduled = "schedule" in self.__dict__
+        if scheduled and self._bound > KEPT_SIZES:
             return self._draw(sizes, None)
         key = blueprint_key(self.graph, self.inputs, self.outputs, sizes)
-        plan = load_blueprint(key)
+        plan = None if scheduled else load_blueprint(key)
         addresses = None if plan is None else find_kernels(plan.kernels)
         if plan is None or addresses is None:
             return self._draw(sizes, key)
@@ -108,6 +120,17 @@ class Program:
         return BoundProgram(self, plan, addresses)
 
 
+def _place_fourier_plans(tasks: TaskArray, plan: Blueprint) -> list[FourierPlan]:
+    from flambeau.templates.fourier_plan import fourier_plan  # noqa: PLC0415 - most processes do without
+
+    made: list[FourierPlan] = []
+    for slot, n, kind, norm, real in plan.fourier_plans:
+        element = BY_NAME[kind]
+        made.append(fourier_plan(n, element, vector_bits() // (8 * element.itemsize), norm, real))
+        tasks.slots[slot] = made[-1].address
+    return made
+
+
 class Patch(NamedTuple):
     """Slot ``slot`` holds the address of a buffer plus ``offset`` bytes."""
 
@@ -118,7 +141,7 @@ class Patch(NamedTuple):
 class BoundProgram:
     """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("_on_times", "arena_bytes", "error_slots", "input_patches", "output_patches", "program", "random_slots", "release_gil",
+    __slots__ = ("_on_times", "arena_bytes", "error_slots", "fourier_plans", "input_patches", "output_patches", "program", "random_slots", "release_gil",
                  "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
     def __init__(self, program: Program, plan: Blueprint, addresses: Sequence[int]) -> None:
@@ -129,8 +152,10 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
-        self.input_patches = [[Patch(*p) for p in patches] for patches in plan.inputs]
-        self.output_patches = [[Patch(*p) for p in patches] for patches in plan.outputs]
+        seen, form = program.signature, program.form
+        self.fourier_plans = _place_fourier_plans(self.tasks, plan) if plan.fourier_plans else []
+        self.input_patches = merge_parts(seen.inputs, form.input_counts, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
+        self.output_patches = merge_parts(seen.outputs, form.output_counts, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]
         self.scalar_slots = [[(slot, BY_NAME[kind]) for slot, kind in slots] for slots in plan.scalars]
         self.random_slots = plan.randoms
@@ -170,7 +195,7 @@ class BoundProgram:
         for address, patches in zip(outputs, self.output_patches, strict=True):
             for slot, offset in patches:
                 slots[slot] = address + offset
-        for value, targets in zip(numbers, self.scalar_slots, strict=True):
+        for value, targets in zip(split_numbers(numbers, self.program.numbers), self.scalar_slots, strict=True):
             for slot, kind in targets:
                 slots[slot] = bits_of(value, kind)
         for slot in self.random_slots:

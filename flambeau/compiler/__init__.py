@@ -14,6 +14,7 @@ from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
 from flambeau.nn.compiled_module import OptimizedModule
 from flambeau.nn.modules.module import Module
+from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.creation import as_tensor
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.utils._pytree import tree_map_only
@@ -62,7 +63,7 @@ def compile(  # noqa: A001 - torch's own name
     limit = RECOMPILE_LIMIT if recompile_limit is None else recompile_limit
     eager = disable or backend in ("eager", "aot_eager")
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model.__call__, fullgraph, eager, limit, dynamic))
+        return OptimizedModule(model, CompiledFunction(python_form(model.__call__), fullgraph, eager, limit, dynamic))
     return CompiledFunction(model, fullgraph, eager, limit, dynamic)
 
 

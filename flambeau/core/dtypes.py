@@ -42,6 +42,11 @@ class dtype:  # noqa: N801 - torch's own name
         return self.category == "complex"
 
     @property
+    def is_inexact(self) -> bool:
+        """Whether it holds real or complex numbers with fractions: those that can be differentiated."""
+        return self.category == "float" or self.category == "complex"
+
+    @property
     def is_signed(self) -> bool:
         return self.category not in ("bool", "unsigned")
 

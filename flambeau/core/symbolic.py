@@ -242,6 +242,11 @@ def as_size(value: Any) -> Dim:
     return value if isinstance(value, Expression) else operator.index(value)
 
 
+def constant_term(value: Dim) -> int:
+    """What is added to the products of symbols and axes."""
+    return next((c for monomial, c in terms_of(value) if not monomial), 0)
+
+
 def is_constant(value: Dim, number: int) -> bool:
     """Whether ``value`` is the int ``number``, without deciding anything about symbols."""
     return isinstance(value, int) and value == number

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from flambeau.ir.node import Node, toposort
 from flambeau.ops.declare import Region, region_of
+from flambeau.prims import complex as parted
+from flambeau.prims.pointwise import number
 from flambeau.prims.pointwise import total as total_of
 
 
@@ -24,7 +26,9 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
             _accumulate(total, output, cotangent)
     place = {node: i for i, node in enumerate(order)}
     for node in reversed(order):
-        if node in wanted:
+        if node.dtype.is_complex:
+            _gather_parts(node, total)
+        if node in wanted or node.op is parted.part:
             continue
         region = region_of(node)
         if region is not None:
@@ -36,14 +40,22 @@ def gradients(outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs
     return [total.get(i) for i in inputs]
 
 
+def _gather_parts(node: Node, total: dict[Node, Node]) -> None:
+    """Give a complex node the gradients of its parts, which all their readers have added to by now."""
+    found = [total.get(Node(parted.part, (node,), index=k)) for k in (0, 1)]
+    known = next((g for g in found if g is not None), None)
+    if known is not None:
+        _accumulate(total, node, parted.pair(*(number(0, known) if g is None else g for g in found)))
+
+
 def _through_node(node: Node, total: dict[Node, Node], active: set[Node]) -> None:
     if node.op.derivative is None:
-        if not node.dtype.is_floating_point:
+        if not node.dtype.is_inexact:
             return
         raise NotImplementedError(f"derivative for {node.op.name} is not implemented; detach() its operand")
     parts = node.op.derivative(total[node], node, *node.sources, **node.attributes)
     for source, part in zip(node.sources, parts, strict=True):
-        if part is not None and source in active and source.dtype.is_floating_point:
+        if part is not None and source in active and source.dtype.is_inexact:
             _accumulate(total, source, part)
 
 
@@ -53,7 +65,7 @@ def _through_region(region: Region, total: dict[Node, Node], active: set[Node]) 
         return
     parts = region.derivative(cotangents, region.outputs, region.arguments)
     for operand, part in zip(region.operands, parts, strict=True):
-        if part is not None and isinstance(operand, Node) and operand in active and operand.dtype.is_floating_point:
+        if part is not None and isinstance(operand, Node) and operand in active and operand.dtype.is_inexact:
             _accumulate(total, operand, part)
 
 

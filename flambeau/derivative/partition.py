@@ -9,6 +9,7 @@ from flambeau.core.aval import Aval
 from flambeau.derivative.differentiate import depends_on, gradients
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
+from flambeau.prims.complex import halves_of, part
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,16 @@ def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool], ext
     found = [g for g in parts if g is not None]
     saved = _saved(graph, found, extra)
     kept = [n for n in saved if n.op is not INPUT and n not in graph.outputs]
-    varying = [n for n in kept if n.dtype.is_floating_point and n in depends_on(toposort(kept), wanted)]
+    varying = [n for n in kept if n.dtype.is_inexact and n in depends_on(toposort(kept), wanted)]
     names: dict[Node, Node] = {
         node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)
     }
+    known = dict(names)
+    for half, (output, index) in halves_of(graph.outputs).items():
+        if output in names:
+            known.setdefault(half, part(names[output], index=index))
     given = [g for g in cotangents if g is not None]
-    outputs = rebuild(found, lambda node, sources: None, {**names, **{g: g for g in given}})
+    outputs = rebuild(found, lambda node, sources: None, {**known, **{g: g for g in given}})
     return Partition(
         Graph(graph.inputs, (*graph.outputs, *kept)), tuple(kept), saved, Graph((*names.values(), *given), tuple(outputs)),
         tuple(present), tuple(g is not None for g in parts), frozenset(kept).difference(varying),
@@ -73,6 +78,7 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
     products and draws (or just ``extra``); pointwise work and views in between are done again."""
     forward = set(toposort(graph.outputs)) | set(graph.inputs)
     outputs = set(graph.outputs)
+    halves = halves_of(graph.outputs)
     seen: set[Node] = set()
     saved: dict[Node, None] = {}
     stack = list(roots)
@@ -81,6 +87,7 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
         if node in seen:
             continue
         seen.add(node)
+        node = halves[node][0] if node in halves else node
         if node in forward and (node.op is INPUT or node in outputs or (_worth_saving(node) if extra is None else node in extra)):
             if node.op is INPUT or node.op.family != "source":
                 saved[node] = None

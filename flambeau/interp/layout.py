@@ -14,7 +14,7 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ViewOf:
-    """A strided view of input ``position``; the offset is in elements from the input's own first element."""
+    """A strided view of input ``position``; the offset is in elements of the view from the input's own first element."""
 
     position: int
     shape: Ints
@@ -66,12 +66,12 @@ def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, In
     shape, strides = layouts[position]
     offset = 0
     for step in reversed(chain):
-        found = _step(step, shape, strides)
+        found = _step(step, shape, strides) if step.dtype is step.sources[0].dtype else _other_elements(step, strides, offset)
         if found is None:
             return None
         strides, moved = found
         shape = tuple(step.shape)  # type: ignore[arg-type]
-        offset += moved
+        offset = offset + moved if step.dtype is step.sources[0].dtype else moved
     return ViewOf(position, shape, strides, offset)
 
 
@@ -97,6 +97,19 @@ def _step(node: Node, shape: Ints, strides: Ints) -> tuple[Ints, int] | None:
         case "reshape":
             found = view_strides(shape, strides, node.shape)  # type: ignore[arg-type]
             return None if found is None else (found, 0)
+    return None
+
+
+def _other_elements(node: Node, strides: Ints, offset: int) -> tuple[Ints, int] | None:
+    """Strides and offset between complex numbers and their parts, which are half as large."""
+    doubled = tuple(2 * s for s in strides)
+    match node.op.name:
+        case "part":
+            return doubled, 2 * offset + node.attributes["index"]
+        case "as_real":
+            return (*doubled, 1), 2 * offset
+        case "as_complex" if strides[-1] == 1 and not any(s % 2 for s in (*strides[:-1], offset)):
+            return tuple(s // 2 for s in strides[:-1]), offset // 2
     return None
 
 

@@ -15,7 +15,7 @@ from flambeau.ir.node import Node
 from flambeau.ops.declare import Operator, map_nodes
 from flambeau.prims.pointwise import cast
 
-NUMBER_TYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64}
+NUMBER_TYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

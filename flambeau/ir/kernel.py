@@ -6,7 +6,7 @@ arithmetic (``Dim`` expressions over axis, symbol and loaded atoms) sits in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,8 +248,12 @@ def symbols_in(kernel_parts: Iterable[Dim]) -> list[str]:
     return sorted(names)
 
 
-def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel:
-    """The kernel with size symbols replaced everywhere and loaded atoms numbered from g0; axes keep their names."""
+def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim], origins: Sequence[int] = ()) -> Kernel:
+    """The kernel with size symbols replaced everywhere and loaded atoms numbered from g0; axes keep their names.
+
+    Buffers are seen from the elements ``origins`` on.
+    """
+    starts = origins or (0,) * len(kernel.buffers)
     sizes = dict(replacements)
     outer = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.outer)
     inner = tuple(KernelAxis(a.name, substitute(a.size, sizes), a.parallel) for a in kernel.inner)
@@ -268,9 +272,12 @@ def substitute_kernel(kernel: Kernel, replacements: Mapping[str, Dim]) -> Kernel
     for node in kernel.nodes():
         attributes = {key: dim(v) if key in INDEX_ATTRIBUTES else v for key, v in node.attributes.items()} if isinstance(
             node.op, KernelOperation) else dict(node.attributes)  # fmt: skip
+        if node.op is LOAD:
+            attributes["index"] = attributes["index"] - starts[node.attributes["buffer"]]
         known[node] = Node(node.op, tuple(known[s] for s in node.sources), **attributes)
     stores = tuple(
-        Store(s.buffer, dim(s.index), known[s.value], s.mode, None if s.valid is None else known[s.valid]) for s in kernel.stores
+        Store(s.buffer, dim(s.index) - starts[s.buffer], known[s.value], s.mode, None if s.valid is None else known[s.valid])
+        for s in kernel.stores
     )
     return Kernel(outer, inner, kernel.vector, kernel.buffers, kernel.sizes, kernel.scalars, stores)
 

@@ -48,6 +48,15 @@ from flambeau.ops.comparison import logical_xor as logical_xor
 from flambeau.ops.comparison import lt as lt
 from flambeau.ops.comparison import ne as ne
 from flambeau.ops.comparison import signbit as signbit
+from flambeau.ops.complex import angle as angle
+from flambeau.ops.complex import complex as complex
+from flambeau.ops.complex import conj as conj
+from flambeau.ops.complex import imag as imag
+from flambeau.ops.complex import polar as polar
+from flambeau.ops.complex import real as real
+from flambeau.ops.complex import sgn as sgn
+from flambeau.ops.complex import view_as_complex as view_as_complex
+from flambeau.ops.complex import view_as_real as view_as_real
 from flambeau.ops.convolution import col2im as col2im
 from flambeau.ops.convolution import conv1d as conv1d
 from flambeau.ops.convolution import conv2d as conv2d
@@ -85,6 +94,10 @@ from flambeau.ops.dropout import feature_dropout as feature_dropout
 from flambeau.ops.einsum import einsum as einsum
 from flambeau.ops.embedding import embedding as embedding
 from flambeau.ops.embedding import embedding_bag as embedding_bag
+from flambeau.ops.fourier import fft_complex as fft_complex
+from flambeau.ops.fourier import fft_hermitian as fft_hermitian
+from flambeau.ops.fourier import fft_real as fft_real
+from flambeau.ops.fourier import overlap_add as overlap_add
 from flambeau.ops.grid_sample import grid_sample as grid_sample
 from flambeau.ops.indexing import bincount as bincount
 from flambeau.ops.indexing import bucketize as bucketize

@@ -12,7 +12,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
-from flambeau.ops.pointwise import matched, require_float, sigmoid
+from flambeau.ops.pointwise import matched, require_float, require_inexact, sigmoid
 from flambeau.ops.reduce import reduced, restored
 
 SELU_ALPHA = 1.6732632423543772
@@ -144,7 +144,7 @@ gelu.derivative = _gelu_derivative
 @_activation()
 def silu(x: Value) -> Node:
     """x * sigmoid(x)."""
-    require_float("silu", x)
+    require_inexact("silu", x)
     return p.mul(x, sigmoid(x))
 
 

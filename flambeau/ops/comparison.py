@@ -50,12 +50,14 @@ def ge(x: Value, other: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=special)
 def isnan(x: Value) -> Node:
     """Whether x is NaN."""
-    return p.isnan(x) if x.dtype.is_floating_point else p.constant(False, x.shape, dtypes.bool_)
+    return p.isnan(x) if x.dtype.is_inexact else p.constant(False, x.shape, dtypes.bool_)
 
 
 @op("pointwise", promote="arithmetic", samples=special)
 def isinf(x: Value) -> Node:
     """Whether x is an infinity of either sign."""
+    if x.dtype.is_complex:
+        return p.bitwise_or(*(isinf(p.part(x, index=k)) for k in (0, 1)))
     if not x.dtype.is_floating_point:
         return p.constant(False, x.shape, dtypes.bool_)
     return p.eq(p.abs_(x), p.number(math.inf, x))
@@ -64,6 +66,8 @@ def isinf(x: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=special)
 def isfinite(x: Value) -> Node:
     """Whether x is neither infinite nor NaN."""
+    if x.dtype.is_complex:
+        return p.bitwise_and(*(isfinite(p.part(x, index=k)) for k in (0, 1)))
     if not x.dtype.is_floating_point:
         return p.constant(True, x.shape, dtypes.bool_)
     return p.lt(p.abs_(x), p.number(math.inf, x))
@@ -95,7 +99,7 @@ def isclose(x: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8, equa
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     close = p.eq(x, other)
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         x, other = p.cast(x, to=dtypes.float64), p.cast(other, to=dtypes.float64)
     else:
         close = close | (p.isnan(x) & p.isnan(other)) if equal_nan else close

@@ -41,7 +41,9 @@ def ones(size: Sizes, *, dtype: dtype | None = None) -> Node:
 @op(samples=lambda m: [case((2, 3), 1.5), case((2,), 7, dtype=dtypes.float64), case((), 2.0), case((3,), True, dtype=dtypes.bool_)])
 def full(size: Sizes, fill_value: Value, *, dtype: dtype | None = None) -> Node:
     """One value in every place; a float's dtype is the default one unless given."""
-    kind = dtype or (default_float() if fill_value.dtype.is_floating_point and fill_value.aval.weak else fill_value.dtype)
+    kind = dtype or fill_value.dtype
+    if dtype is None and kind.is_inexact and fill_value.aval.weak:
+        kind = default_float().to_complex() if kind.is_complex else default_float()
     return _filled(fill_value, tuple(size), kind)
 
 
@@ -162,7 +164,7 @@ def triu_indices(row: Size, col: Size, offset: Size, count: Size, *, dtype: dtyp
 # -- random numbers, in PyTorch's order -------------------------------------------------------------------
 def _drawn(kind: str, shape: tuple[Dim, ...], target: dtype) -> Node:
     """Draws in the type that the stream is made in, rounded to ``target``."""
-    if not target.is_floating_point:
+    if not target.is_inexact:
         raise NotImplementedError(f"{kind}: random numbers of dtype {target} are not supported; draw floats and convert them")
     return p.converted(draw(kind, shape, target.compute), target)
 

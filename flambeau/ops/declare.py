@@ -118,10 +118,13 @@ class Operator:
                 by_name[name] = [self._operand(name, v, compute) for v in by_name[name]]
         if self.kind == "pointwise":
             self._broadcast(by_name)
-        out = self.body(**{n: by_name[n] for n in self.names if n in by_name}) if _has_keyword_only(self) else self.body(
-            *[by_name[n] for n in self.names]
+        out = (
+            self.body(**{n: by_name[n] for n in self.names if n in by_name})
+            if _has_keyword_only(self)
+            else self.body(*[by_name[n] for n in self.names])
         )
-        if self.derivative is not None:
+        # Declared derivatives are of real functions; complex ones are differentiated through their parts.
+        if self.derivative is not None and not any(_is_complex(v) for v in (*by_name.values(), out)):
             keep_region(self, by_name, out)
         if compute is None or compute is result:
             return out
@@ -146,7 +149,7 @@ class Operator:
 
     def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
         if value is None or not isinstance(value, Node):
-            if isinstance(value, (bool, int, float)) and not (name in self.defaults and _same(value, self.defaults[name])):
+            if isinstance(value, (bool, int, float, complex)) and not (name in self.defaults and _same(value, self.defaults[name])):
                 if compute is not None and name in self.promoted:
                     return constant(value, (), compute)
                 return full(shape=(), value=value, dtype=exact_type(value), weak=True)
@@ -226,6 +229,10 @@ def _require_same_dtype(operator: str, operands: Iterable[Any]) -> None:
     if len(found) > 1:
         names = " and ".join(map(str, found))
         raise RuntimeError(f"{operator}: expected operands of the same dtype, but got {names}; convert one with .to(dtype)")
+
+
+def _is_complex(value: Any) -> bool:
+    return value.dtype.is_complex if isinstance(value, Node) else isinstance(value, (list, tuple)) and any(map(_is_complex, value))
 
 
 def _has_keyword_only(operator: Operator) -> bool:
@@ -309,14 +316,16 @@ def forget_with_default_float(forget: Callable[[], None]) -> None:
     _made_for_default.append(forget)
 
 
-def number_type(value: bool | int | float) -> dtype:
+def number_type(value: bool | int | float | complex) -> dtype:
     """The type a Python number has where nothing else decides."""
+    if isinstance(value, complex):
+        return default_float().to_complex()
     return dtypes.bool_ if isinstance(value, bool) else dtypes.int64 if isinstance(value, int) else default_float()
 
 
-def exact_type(value: bool | int | float) -> dtype:
+def exact_type(value: bool | int | float | complex) -> dtype:
     """The type that holds a Python number unrounded, for numbers that take no part in promotion."""
-    return dtypes.float64 if isinstance(value, float) else number_type(value)
+    return dtypes.complex128 if isinstance(value, complex) else dtypes.float64 if isinstance(value, float) else number_type(value)
 
 
 _CATEGORY = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
@@ -327,13 +336,13 @@ def result_type(operands: Iterable[Any]) -> dtype:
     tiers: list[dtype | None] = [None, None, None]
     for operand in operands:
         if isinstance(operand, (bool, int, float, complex)):
-            tier, kind = 2, dtypes.complex64 if isinstance(operand, complex) else number_type(operand)
+            tier, kind = 2, number_type(operand)
         else:
             aval: Aval = operand.aval
             tier = 2 if aval.weak else 1 if not aval.shape else 0
             kind = aval.dtype
-            if aval.weak and kind.is_floating_point:
-                kind = default_float()
+            if aval.weak and kind.is_inexact:
+                kind = default_float() if kind.is_floating_point else default_float().to_complex()
         tiers[tier] = kind if tiers[tier] is None else dtypes.promote(tiers[tier], kind)  # type: ignore[arg-type]
     out: dtype | None = None
     for kind in tiers:
@@ -389,9 +398,7 @@ def normalize_dim(dim: int, rank: int, operator: str) -> int:
     """A dimension in [0, rank); IndexError as torch's outside [-rank, rank)."""
     span = max(rank, 1)
     if not -span <= dim < span:
-        raise IndexError(
-            f"{operator}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
+        raise IndexError(f"{operator}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
     return dim % span
 
 

@@ -51,7 +51,7 @@ def _plus(operator: str, x: Node, beta: Node | int, made: Node, alpha: Node | in
 
 def multiply(a: Node, b: Node) -> Node:
     """[..., n, k] x [..., k, m] -> [..., n, m]; integers, for which there is no product of tiles, as a sum of products."""
-    if a.dtype.is_floating_point:
+    if a.dtype.is_inexact:
         return p.matmul(a, b)
     if a.dtype is dtypes.bool_:
         raise RuntimeError("matmul: products of bool matrices are not supported; convert them to an integer or floating point type")

@@ -146,8 +146,7 @@ def group_norm(
 ) -> Node:
     """Normalize x [N, C, *] over each group of C / num_groups channels; weight and bias are [C] or None."""
     grouped, axes = _grouped(x, num_groups)
-    normal = p.reshape(_standardized(grouped, axes, eps)[0], shape=x.shape)
-    return _affine(normal, weight, bias, (1,))
+    return p.reshape(_affine(_standardized(grouped, axes, eps)[0], weight, bias, (1, 2)), shape=x.shape)
 
 
 def _group_norm_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:

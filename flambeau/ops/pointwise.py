@@ -41,14 +41,20 @@ def require_float(operator: str, x: Node) -> None:
         raise NotImplementedError(f"{operator}: not implemented for {x.dtype}; needs a floating point tensor, convert with .float()")
 
 
+def require_inexact(operator: str, x: Node) -> None:
+    """As `require_float`, for what has a meaning for complex numbers too."""
+    if not x.dtype.is_complex:
+        require_float(operator, x)
+
+
 def _require_no_bool(operator: str, x: Node, instead: str) -> None:
     if x.dtype is dtypes.bool_:
         raise RuntimeError(f"{operator}: a bool tensor is not supported; {instead}")
 
 
 def _alpha(operator: str, alpha: Node | float, x: Node) -> Node:
-    fractional = alpha.dtype.is_floating_point if isinstance(alpha, Node) else isinstance(alpha, float)
-    if fractional and not x.dtype.is_floating_point:
+    fractional = alpha.dtype.is_inexact if isinstance(alpha, Node) else isinstance(alpha, (float, complex))
+    if fractional and not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: for integer tensors alpha must not be a floating point number; give an int")
     return matched(alpha, x)
 
@@ -83,7 +89,7 @@ def true_divide(x: Value, other: Value) -> Node:
 def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Node:
     """x / other in floating point; rounded toward zero for "trunc" and down for "floor", keeping integer types."""
     if rounding_mode is None:
-        return p.div(x, other) if x.dtype.is_floating_point else true_divide(x, other)
+        return p.div(x, other) if x.dtype.is_inexact else true_divide(x, other)
     if rounding_mode == "floor":
         return floor_divide(x, other)
     if rounding_mode != "trunc":
@@ -183,7 +189,7 @@ def pow(x: Value, exponent: Value) -> Node:
     """x ** exponent; integers to a negative power give 0, except 1 and -1."""
     if x.dtype is dtypes.bool_:
         raise NotImplementedError("pow: not implemented for torch.bool; convert with .to(torch.int64)")
-    if x.dtype.is_floating_point or not x.dtype.is_signed:
+    if x.dtype.is_inexact or not x.dtype.is_signed:
         return p.pow_(x, exponent)
     zero, one = p.number(0, x), p.number(1, x)
     odd = p.bitwise_and(exponent, one)
@@ -210,7 +216,7 @@ def pow_static(x: Value, exponent: float) -> Node:
     """x ** exponent for an exponent of ``STATIC_EXPONENTS``, by multiplication, division and square root."""
     if x.dtype is dtypes.bool_:
         raise NotImplementedError("pow: not implemented for torch.bool; convert with .to(torch.int64)")
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         if not isinstance(exponent, float) and exponent < 0:
             raise RuntimeError("pow: integers to negative integer powers are not allowed; convert with .float()")
         x = p.cast(x, to=default_float()) if isinstance(exponent, float) else x
@@ -231,27 +237,28 @@ def rsqrt(x: Value) -> Node:
 
 @op("pointwise", samples=s.powers)
 def float_power(x: Value, exponent: Value) -> Node:
-    """x ** exponent in float64."""
-    return p.pow_(converted(x, dtypes.float64), converted(exponent, dtypes.float64))
+    """x ** exponent in float64, or complex128."""
+    wide = dtypes.complex128 if x.dtype.is_complex or exponent.dtype.is_complex else dtypes.float64
+    return p.pow_(converted(x, wide), converted(exponent, wide))
 
 
 # -- rounding -------------------------------------------------------------------------------------------
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def floor(x: Value) -> Node:
     """The largest integer <= x."""
-    return p.floor(x) if x.dtype.is_floating_point else x
+    return p.floor(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def ceil(x: Value) -> Node:
     """The smallest integer >= x."""
-    return p.ceil(x) if x.dtype.is_floating_point else x
+    return p.ceil(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def trunc(x: Value) -> Node:
     """x without its fraction."""
-    return p.trunc(x) if x.dtype.is_floating_point else x
+    return p.trunc(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
@@ -268,7 +275,7 @@ def round(x: Value, *, decimals: int = 0) -> Node:
         require_float("round", x)
         ten = p.number(10.0 ** max(decimals, -decimals), x)
         return p.div(p.round_(p.mul(x, ten)), ten) if decimals > 0 else p.mul(p.round_(p.div(x, ten)), ten)
-    return p.round_(x) if x.dtype.is_floating_point else x
+    return p.round_(x) if x.dtype.is_inexact else x
 
 
 # -- elementary functions -------------------------------------------------------------------------------
@@ -425,7 +432,10 @@ def digamma(x: Value) -> Node:
 @op("pointwise", promote="float", samples=s.unary)
 def sigmoid(x: Value) -> Node:
     """1 / (1 + exp(-x)), without overflow on either side."""
-    one, negative = p.number(1, x), p.lt(x, p.number(0, x))
+    one = p.number(1, x)
+    if x.dtype.is_complex:
+        return p.div(one, p.add(one, p.exp(p.neg(x))))
+    negative = p.lt(x, p.number(0, x))
     e = p.exp(p.where(negative, x, p.neg(x)))
     return p.div(p.where(negative, e, one), p.add(one, e))
 
@@ -511,6 +521,8 @@ hypot.derivative = lambda g, out, arguments: tuple(p.mul(g[0], p.div(a, out[0]))
 
 
 def _log_of_sum(x: Node, other: Node, base: str) -> Node:
+    if x.dtype.is_complex:
+        return _complex_log_of_sum(x, other, base)
     require_float("logaddexp" if base == "e" else "logaddexp2", x)
     large, zero = p.maximum(x, other), p.number(0, x)
     infinite = p.eq(x, other) & p.eq(p.abs_(x), p.number(math.inf, x))
@@ -520,6 +532,17 @@ def _log_of_sum(x: Node, other: Node, base: str) -> Node:
     else:
         extra = p.mul(p.log1p(p.exp2(gap)), p.number(1 / math.log(2), x))
     return p.where(infinite, x, p.add(large, extra))
+
+
+def _complex_log_of_sum(x: Node, other: Node, base: str) -> Node:
+    """From the operand with the larger real part; equal infinities are their own logarithm."""
+    if base != "e":
+        raise NotImplementedError(f'"logaddexp2" not implemented for {x.dtype}; use logaddexp')
+    a, b = p.part(x, index=0), p.part(other, index=0)
+    infinite, swap = p.eq(x, other) & p.eq(p.abs_(a), p.number(math.inf, a)), p.lt(a, b)
+    large, small = p.where(swap, other, x), p.where(swap, x, other)
+    gap = p.where(infinite, p.number(0, x), p.sub(small, large))
+    return p.where(infinite, x, p.add(large, p.log1p(p.exp(gap))))
 
 
 @op("pointwise", promote="arithmetic", samples=s.binary)
@@ -566,8 +589,9 @@ def nextafter(x: Value, other: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.interpolation)
 def lerp(x: Value, end: Value, weight: Value) -> Node:
     """x + weight * (end - x), computed from the nearer end."""
-    require_float("lerp", x)
-    near_start = p.lt(weight, p.number(0.5, x))
+    require_inexact("lerp", x)
+    size = p.abs_(weight) if x.dtype.is_complex else weight
+    near_start = p.lt(size, p.number(0.5, size))
     start = p.where(near_start, x, end)
     step = p.where(near_start, weight, p.sub(weight, p.number(1, x)))
     return p.add(start, p.mul(step, p.sub(end, x)))
@@ -590,7 +614,7 @@ def addcmul(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 
 @op("pointwise", promote="arithmetic", promoted=("x", "tensor1", "tensor2"), samples=s.ternary_with_value)
 def addcdiv(x: Value, tensor1: Value, tensor2: Value, *, value: Value | float = 1) -> Node:
     """x + value * tensor1 / tensor2."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError("addcdiv: integer division is not supported; use x + value * torch.trunc(tensor1 / tensor2)")
     scaled = tensor1 if value == 1 else p.mul(matched(value, x), tensor1)
     return p.add(x, p.div(scaled, tensor2))
@@ -625,6 +649,8 @@ def masked_fill(x: Value, mask: Value, value: Value) -> Node:
 @op("pointwise", samples=s.replacements)
 def nan_to_num(x: Value, nan: Value | None = None, posinf: Value | None = None, neginf: Value | None = None) -> Node:
     """x with NaN (by 0), inf and -inf (by the largest and smallest finite number of the dtype) replaced."""
+    if x.dtype.is_complex:
+        return p.pair(*(nan_to_num(p.part(x, index=k), nan, posinf, neginf) for k in (0, 1)))
     if not x.dtype.is_floating_point:
         return x
     limit = float(ml_dtypes.finfo(x.dtype.numpy).max)

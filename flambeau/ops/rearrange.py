@@ -158,7 +158,7 @@ def diagflat(x: Value, offset: int = 0) -> Node:
     return _on_diagonal(p.reshape(x, shape=(x.aval.numel,)), offset)
 
 
-@op(samples=lambda m: [case([m.float(2, 3), m.float(1), m.float()]), case([m.float(2, 2), m.float(3)])])
+@op(promote="arithmetic", samples=lambda m: [case([m.float(2, 3), m.float(1), m.float()]), case([m.float(2, 2), m.float(3)])])
 def block_diag(tensors: Values) -> Node:
     """Matrices along the diagonal of one matrix, zeros elsewhere."""
     blocks = [p.reshape(x, shape=(1,) * (2 - x.rank) + x.shape) for x in tensors]
@@ -259,7 +259,7 @@ def constant_padded(x: Node, amounts: dict[int, tuple[Dim, Dim]], value: float) 
     high = tuple(amounts[i][1] if i in amounts and amounts[i][1] > 0 else 0 for i in range(x.rank))
     if all(n == 0 for n in (*low, *high)):
         return x
-    number = p.constant(value, (), x.dtype).attributes["value"]
+    number = value if x.dtype.is_complex else p.constant(value, (), x.dtype).attributes["value"]
     return p.pad(x, low=low, high=high, interior=(0,) * x.rank, value=number)
 
 

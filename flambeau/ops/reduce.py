@@ -14,7 +14,7 @@ from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
 from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
-from flambeau.ops.pointwise import converted, logaddexp, require_float
+from flambeau.ops.pointwise import converted, logaddexp, require_inexact
 
 Dims = int | Sequence[int] | None
 
@@ -93,7 +93,7 @@ def safe_sqrt(x: Node) -> Node:
 
 def _widened(x: Node, wanted: dtype | None) -> Node:
     """Integers and bools as int64, unless the caller named a type."""
-    return converted(x, dtypes.int64) if wanted is None and not x.dtype.is_floating_point else x
+    return converted(x, dtypes.int64) if wanted is None and not x.dtype.is_inexact else x
 
 
 def _require_elements(operator: str, x: Node, axes: tuple[int, ...], dim: Dims) -> None:
@@ -119,8 +119,8 @@ def sum(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | Non
 @op("general", promote="arithmetic", samples=s.reduction)
 def mean(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """The mean along ``dim`` (an int, several, or all for None) of a floating point tensor; NaN of nothing."""
-    if not x.dtype.is_floating_point:
-        raise RuntimeError(f"mean: could not infer output dtype; needs a floating point tensor or dtype=, got {x.dtype}")
+    if not x.dtype.is_inexact:
+        raise RuntimeError(f"mean: could not infer output dtype; needs a floating point or complex tensor or dtype=, got {x.dtype}")
     axes = axes_of(x, dim, "mean")
     return kept(mean_along(x, axes), axes, x.shape, keepdim)
 
@@ -143,7 +143,7 @@ def nansum(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | 
 @op("general", promote="arithmetic", samples=s.reduction_with_nan)
 def nanmean(x: Value, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """The mean along ``dim`` of the elements that are not NaN."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"nanmean: needs a floating point tensor, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, "nanmean")
     absent = p.isnan(x)
@@ -278,15 +278,22 @@ def take_along(x: Node, index: Node, axis: int) -> Node:
     return p.take(x, *places)
 
 
+def squared(x: Node) -> Node:
+    """|x| ** 2, which of complex numbers is real."""
+    if not x.dtype.is_complex:
+        return p.mul(x, x)
+    return p.add(*(p.mul(v, v) for v in (p.part(x, index=0), p.part(x, index=1))))
+
+
 # -- spread ---------------------------------------------------------------------------------------------
 def _variance(operator: str, x: Node, dim: Dims, correction: float) -> tuple[Node, Node, tuple[int, ...]]:
     """Variance and mean along the axes, dropped: the mean first, then the mean of squared deviations."""
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: only supports floating point tensors, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, operator)
     average = mean_along(x, axes)
     deviation = p.sub(x, restored(average, axes, x.shape))
-    total = reduced(p.mul(deviation, deviation), "sum", axes)
+    total = reduced(squared(deviation), "sum", axes)
     freedom = p.sub(size_number(count_along(x, axes), total), p.number(correction, total))
     return p.div(total, p.maximum(freedom, p.number(0, total))), average, axes
 
@@ -326,9 +333,9 @@ def logsumexp(x: Value, dim: int | Sequence[int], keepdim: bool = False) -> Node
     axes = axes_of(x, dim, "logsumexp")
     if count_along(x, axes) == 0:
         return kept(p.log(reduced(p.exp(x), "sum", axes)), axes, x.shape, keepdim)
-    top = p.detach(reduced(x, "max", axes))
+    top = p.detach(reduced(p.part(x, index=0) if x.dtype.is_complex else x, "max", axes))
     # A row of -inf (or with +inf) would give inf - inf.
-    top = p.where(p.eq(p.abs_(top), p.number(math.inf, top)), p.number(0, top), top)
+    top = p.converted(p.where(p.eq(p.abs_(top), p.number(math.inf, top)), p.number(0, top), top), x.dtype)
     total = reduced(p.exp(p.sub(x, restored(top, axes, x.shape))), "sum", axes)
     return kept(p.add(p.log(total), top), axes, x.shape, keepdim)
 
@@ -343,10 +350,9 @@ _NORMS: dict[float, Callable[[Node, tuple[int, ...]], Node]] = {
 
 
 @op("general", promote="arithmetic", samples=s.norms)
-def vector_norm(
-    x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None
-) -> Node:
+def vector_norm(x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """(sum |x| ** ord) ** (1 / ord) along ``dim``; the largest for inf, the smallest for -inf, the count of nonzeros for 0."""
+    x = p.abs_(x) if x.dtype.is_complex else x
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"vector_norm: expected a floating point tensor, got {x.dtype}; convert with .float()")
     axes = axes_of(x, dim, "vector_norm")
@@ -390,7 +396,7 @@ def cumprod(x: Value, dim: int, *, dtype: dtype | None = None) -> Node:
 @op("general", promote="arithmetic", samples=lambda make: (c for c in s.scans(make) if c[0][0].dtype.kind == "f"))
 def logcumsumexp(x: Value, dim: int) -> Node:
     """log(cumsum(exp(x))) along ``dim`` without overflow: in each of log2(n) steps with the sums twice as far back."""
-    require_float("logcumsumexp", x)
+    require_inexact("logcumsumexp", x)
     axis = axis_of(x, dim, "logcumsumexp")
     reach = 1
     while x.rank and x.shape[axis] > reach:

@@ -21,6 +21,10 @@ class SampleMaker:
         """Uniform float64 in [low, high)."""
         return np.asarray(self.random.uniform(low, high, shape))
 
+    def complex(self, *shape: int) -> Any:
+        """Real and imaginary parts uniform in [-2, 2), complex128."""
+        return np.asarray(self.float(*shape) + 1j * self.float(*shape))
+
     def int(self, *shape: int, low: int = -5, high: int = 6) -> Any:
         """Uniform int64 in [low, high)."""
         return np.asarray(self.random.integers(low, high, shape))

@@ -353,6 +353,13 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
+    """The parameters that have gradients."""
+    if context.capture is None:
+        return [parameter for parameter in params if parameter._grad is not None]
+    return [parameter for parameter in params if parameter.grad is not None]
+
+
 def share_steps(optimizer: Optimizer) -> None:
     """Let parameters of one group with the same count share one tensor, so that one operation steps them all."""
     for group in optimizer.param_groups:

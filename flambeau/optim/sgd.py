@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.core.context import context, outside_capture
-from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of
+from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of, with_gradients
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import empty_like
 from flambeau.tensor.grad_mode import no_grad
@@ -51,24 +51,29 @@ class SGD(Optimizer):
         loss = loss_of(closure)
         with no_grad():
             for group in self.groups():
-                members = [parameter for parameter in group["params"] if parameter.grad is not None]
+                members = with_gradients(group["params"])
                 if group["momentum"] == 0:
                     self._update(group, members, None)
                     continue
-                started = [p for p in members if self.state[p].get("momentum_buffer") is not None]
-                new = [p for p in members if self.state[p].get("momentum_buffer") is None]
+                states = [self.state[p] for p in members]
+                buffers = [state.get("momentum_buffer") for state in states]
+                new = [i for i, buffer in enumerate(buffers) if buffer is None]
                 if context.capture is not None:  # first steps are written differently
                     context.capture.guard(lambda members=members: sum("momentum_buffer" not in self.state[p] for p in members))
+                if not new:
+                    self._update(group, members, buffers)
+                    continue
                 with outside_capture():
-                    for parameter in new:
-                        self.state[parameter]["momentum_buffer"] = empty_like(parameter)
+                    for i in new:
+                        buffers[i] = states[i]["momentum_buffer"] = empty_like(members[i])
+                started = [i for i in range(len(members)) if i not in set(new)]
                 for part, first in ((started, False), (new, True)):
-                    self._update(group, part, [self.state[p]["momentum_buffer"] for p in part], first)
+                    self._update(group, [members[i] for i in part], [buffers[i] for i in part], first)
         return loss
 
     def _update(self, group: dict[str, Any], params: list[Any], buffers: list[Any] | None, first: bool = False) -> None:
         if params:
             ops.sgd_step(
-                params, [parameter.grad for parameter in params], buffers, group["lr"], group["weight_decay"], group["momentum"],
+                params, [parameter._grad for parameter in params], buffers, group["lr"], group["weight_decay"], group["momentum"],
                 group["dampening"], group["nesterov"], group["maximize"], first,
             )  # fmt: skip

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from flambeau.prims.complex import as_complex as as_complex
+from flambeau.prims.complex import as_real as as_real
+from flambeau.prims.complex import pair as pair
+from flambeau.prims.complex import part as part
+from flambeau.prims.complex import slope as slope
+from flambeau.prims.complex import whole as whole
 from flambeau.prims.declare import ALL as ALL
 from flambeau.prims.declare import Prim as Prim
+from flambeau.prims.fourier import fourier as fourier
+from flambeau.prims.fourier import fourier_hermitian as fourier_hermitian
+from flambeau.prims.fourier import fourier_real as fourier_real
 from flambeau.prims.indexing import fold_windows as fold_windows
 from flambeau.prims.indexing import scatter as scatter
 from flambeau.prims.indexing import take as take
@@ -17,6 +26,7 @@ from flambeau.prims.pointwise import atan as atan
 from flambeau.prims.pointwise import atan2 as atan2
 from flambeau.prims.pointwise import atanh as atanh
 from flambeau.prims.pointwise import attach as attach
+from flambeau.prims.pointwise import beside as beside
 from flambeau.prims.pointwise import bitcast as bitcast
 from flambeau.prims.pointwise import bitwise_and as bitwise_and
 from flambeau.prims.pointwise import bitwise_or as bitwise_or

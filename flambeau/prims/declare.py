@@ -28,10 +28,11 @@ class Prim:
     ``reduce``, ``index`` (take, scatter), ``matmul``, ``row`` (scan, sort) or ``random``.
     ``rule(*avals, **attributes)`` gives the result's aval and raises on what does not fit.
     ``reference(*arrays, **attributes)`` is the meaning in numpy. ``derivative(g, out, *sources, **attributes)`` gives
-    one gradient node (or None) for each source; a primitive without one is not differentiable.
+    one gradient node (or None) for each source; a primitive without one is not differentiable. ``on_pairs(*sources, **attributes)``
+    builds the result from the real and imaginary parts of complex operands, see `prims.complex`.
     """
 
-    __slots__ = ("derivative", "doc", "family", "name", "reference", "rule")
+    __slots__ = ("derivative", "doc", "family", "name", "on_pairs", "reference", "rule")
 
     def __init__(self, name: str, family: str, rule: Rule, reference: Reference, doc: str) -> None:
         self.name = name
@@ -40,12 +41,27 @@ class Prim:
         self.reference = reference
         self.doc = doc
         self.derivative: Derivative | None = None
+        self.on_pairs: Callable[..., Node] | None = None
 
     def infer(self, sources: tuple[Node, ...], attributes: Mapping[str, Any]) -> Aval:
         return self.rule(*[s.aval for s in sources], **attributes)
 
     def __call__(self, *sources: Node, **attributes: Any) -> Node:
+        for source in sources:
+            if source.aval.dtype.is_complex:
+                return self.of_complex(*sources, **attributes)
+        kind = attributes.get("to") or attributes.get("dtype")
+        if kind is not None and kind.is_complex:
+            return self.of_complex(*sources, **attributes)
         return Node(self, sources, **attributes)
+
+    def of_complex(self, *sources: Node, **attributes: Any) -> Node:
+        """The node for complex operands; NotImplementedError as torch's for a primitive that has no meaning for them."""
+        if self.on_pairs is None:
+            kind = next((s.dtype for s in sources if s.dtype.is_complex), attributes.get("dtype"))
+            name = "ComplexFloat" if kind is not None and kind.itemsize == 8 else "ComplexDouble"
+            raise NotImplementedError(f"\"{self.name}\" not implemented for '{name}'; use the real and imaginary parts")
+        return self.on_pairs(*sources, **attributes)
 
     def differentiate(self, derivative: Derivative) -> Derivative:
         """Decorator: declare the derivative."""

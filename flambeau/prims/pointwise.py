@@ -137,6 +137,7 @@ isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
 detach = prim("detach", "pointwise", same, _itself, "x, taken as a constant by differentiation")
 attach = prim("attach", "pointwise", same, lambda x, history: x, "x, differentiated as if it were ``history``")
+beside = prim("beside", "pointwise", same, lambda x, other: x, "x, computed in the loop that computes ``other`` where one can do both")
 
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
 sub = _unary("sub", np.subtract, "x - y; integers wrap")
@@ -213,7 +214,7 @@ copy = prim(
 )  # fmt: skip
 
 
-def number(value: float | int | bool, like: Node) -> Node:
+def number(value: complex | float | int | bool, like: Node) -> Node:
     """A constant of the shape and dtype of ``like``."""
     return constant(value, like.shape, like.dtype)
 
@@ -299,6 +300,6 @@ minimum.derivative = lambda g, out, x, y: _extremum_derivative(g, out, x, y, lam
 copysign.derivative = lambda g, out, x, y: (mul(g, mul(sign(x), copysign(number(1, x), y))), number(0, x))
 where.derivative = lambda g, out, c, x, y: (None, where(c, g, number(0, g)), where(c, number(0, g), g))
 copy.derivative = lambda g, out, x, index=0: (g,)
-cast.derivative = lambda g, out, x, to: (cast(g, to=x.dtype) if x.dtype.is_floating_point else None,)
+cast.derivative = lambda g, out, x, to: (cast(g, to=x.dtype) if x.dtype.is_inexact else None,)
 detach.derivative = lambda g, out, x: (None,)
 attach.derivative = lambda g, out, x, history: (None, g)

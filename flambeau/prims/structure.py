@@ -26,9 +26,13 @@ full = prim(
 )  # fmt: skip
 
 
-def constant(value: float | int | bool, shape: Shape, dtype: dtype) -> Node:
+def constant(value: complex | float | int | bool, shape: Shape, dtype: dtype) -> Node:
     """``full`` with the value normalized to the dtype's own kind of Python number."""
-    if dtype.is_floating_point:
+    if dtype.is_complex:
+        value = complex(value)
+    elif isinstance(value, complex):
+        raise TypeError(f"the complex number {value} is no {dtype}")
+    elif dtype.is_floating_point:
         value = float(value)
     elif dtype.name == "bool":
         value = bool(value)

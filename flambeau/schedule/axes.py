@@ -24,10 +24,11 @@ def order_axes(axes: Axes, accesses: Sequence[Dim]) -> Axes:
 
 
 def _contiguous_accesses(name: str, size: Dim, accesses: Sequence[Dim]) -> int:
+    """How many accesses run along neighbours, or take every other element as the parts of complex numbers do."""
     count = 0
     for index in dict.fromkeys(accesses):
         factor = coefficient_of(index, axis(name, size))
-        count += factor is not None and is_constant(factor, 1)
+        count += factor is not None and (is_constant(factor, 1) or is_constant(factor, 2))
     return count
 
 

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from flambeau.core.dtypes import dtype
-from flambeau.core.symbolic import Dim, contiguous_strides, linear_index, substitute, symbol
+from flambeau.core.symbolic import (
+    Dim,
+    constant_term,
+    contiguous_strides,
+    is_nonnegative,
+    linear_index,
+    recombine,
+    substitute,
+    symbol,
+)
 from flambeau.ir import kernel as k
 from flambeau.ir.node import Node
 from flambeau.schedule.axes import Axes, merge_axes, order_axes, prefer_rows
 from flambeau.schedule.fingerprint import fingerprint
 from flambeau.schedule.grouping import Group, core_axes, product_axes
-from flambeau.schedule.lowering import Lowerer, Reader, scatter_value
+from flambeau.schedule.lowering import Lowerer, Reader, part_of, scatter_value
 
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A kernel with the program's buffers, scalars and sizes that its parameters stand for."""
+    """A kernel with the program's buffers, scalars and sizes that its parameters stand for.
+
+    A kernel sees each buffer from the element ``origins`` of it on.
+    """
 
     kernel: k.Kernel
     buffers: tuple[int, ...]
     scalars: tuple[int, ...]
     sizes: tuple[Dim, ...]
+    origins: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ class KernelBuilder:
     ) -> None:
         self.group = group
         self.targets = targets
-        self.reader = reader
+        self.reader = partial(part_of, reader=reader, members=group.members)
         self.buffer_types = buffer_types
         self.scalar_types = scalar_types
 
@@ -59,13 +73,17 @@ class KernelBuilder:
         found = _built.get(key)
         places = [s.buffer for s in mark.sources] + [t.buffer for t in self.targets]
         scalars = [s.scalar for s in mark.sources]
+        begins = [s.offset for s in mark.sources] + [0 for _ in self.targets]
         if found is None:
             built = self._build()
             buffers = tuple(places.index(b) for b in built.buffers)
-            found = _built[key] = BuiltKernel(built.kernel, buffers, tuple(scalars.index(s) for s in built.scalars), built.sizes)
+            origins = tuple(origin - begins[b] for origin, b in zip(built.origins, buffers, strict=True))
+            found = _built[key] = replace(built, buffers=buffers, scalars=tuple(scalars.index(s) for s in built.scalars), origins=origins)
             if len(_built) > MEMORY:
                 _built.clear()
-        return BuiltKernel(found.kernel, tuple(places[b] for b in found.buffers), tuple(scalars[s] for s in found.scalars), found.sizes)
+        origins = tuple(origin + begins[b] for origin, b in zip(found.origins, found.buffers, strict=True))
+        buffers = tuple(places[b] for b in found.buffers)
+        return replace(found, buffers=buffers, scalars=tuple(scalars[s] for s in found.scalars), origins=origins)
 
     def _build(self) -> BuiltKernel:
         outer, inner, replaced, vector = self._choose_axes()
@@ -109,7 +127,7 @@ class KernelBuilder:
         outer, outer_map = merge_axes(order_axes(outer, accesses), indices, "a")
         inner, inner_map = merge_axes(order_axes(inner, accesses), indices, "r")
         replaced = {**outer_map, **inner_map}
-        vector = self._vector(outer, inner, [substitute(i, replaced) for i in accesses])
+        vector = self._vector(outer, inner, [recombine(substitute(i, replaced)) for i in accesses])
         return outer, inner, replaced, vector
 
     def _vector(self, outer: Axes, inner: Axes, accesses: Sequence[Dim]) -> str:
@@ -159,19 +177,32 @@ class KernelBuilder:
             inner=tuple(k.KernelAxis(n, s) for n, s in inner),
             vector=vector, buffers=tuple(accesses), sizes=(), scalars=scalars, stores=tuple(stores),
         )  # fmt: skip
-        kernel, sizes = canonical_sizes(kernel)
-        return BuiltKernel(kernel, tuple(parameters.buffers), tuple(parameters.scalars), sizes)
+        kernel, sizes, origins = canonical(kernel)
+        return BuiltKernel(kernel, tuple(parameters.buffers), tuple(parameters.scalars), sizes, origins)
 
 
-def canonical_sizes(kernel: k.Kernel) -> tuple[k.Kernel, tuple[Dim, ...]]:
-    """Rename the size symbols to n0, n1, ... so that equal kernels of different programs are one; returns the values."""
+def canonical(kernel: k.Kernel) -> tuple[k.Kernel, tuple[Dim, ...], tuple[int, ...]]:
+    """Name the size symbols n0, n1, ... and let each buffer begin where it is first read or written, so that equal kernels of
+    different programs, and those of equal steps over parts of one buffer, are one. Returns also the sizes and the beginnings."""
     dims: list[Dim] = [a.size for a in (*kernel.outer, *kernel.inner)] + [s.index for s in kernel.stores]
+    accesses: list[list[Dim]] = [[] for _ in kernel.buffers]
+    for store in kernel.stores:
+        accesses[store.buffer].append(store.index)
     for node in kernel.nodes():
         dims += k.index_dims(node)
+        if node.op is k.LOAD:
+            accesses[node.attributes["buffer"]].append(node.attributes["index"])
     names = k.symbols_in(dims)
     renaming: dict[str, Dim] = {name: symbol(f"n{i}") for i, name in enumerate(names)}
-    renamed = k.substitute_kernel(kernel, renaming)
-    return _with_sizes(renamed, tuple(f"n{i}" for i in range(len(names)))), tuple(symbol(n) for n in names)
+    origins = tuple(map(_origin, accesses))
+    renamed = k.substitute_kernel(kernel, renaming, origins)
+    return _with_sizes(renamed, tuple(f"n{i}" for i in range(len(names)))), tuple(symbol(n) for n in names), origins
+
+
+def _origin(accesses: Sequence[Dim]) -> int:
+    """The first element that the accesses of a buffer reach as far as numbers tell it."""
+    first = min((constant_term(index) for index in accesses), default=0)
+    return first if first > 0 and all(is_nonnegative(index - first) for index in accesses) else 0
 
 
 def _with_sizes(kernel: k.Kernel, names: tuple[str, ...]) -> k.Kernel:

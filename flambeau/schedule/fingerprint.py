@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from flambeau import prims as p
 from flambeau.core.symbolic import Dim, Expression
 from flambeau.ir.node import Node, bits_key, toposort
 from flambeau.schedule.grouping import Group
@@ -13,7 +14,8 @@ from flambeau.schedule.lowering import Reader, Source
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """``key`` is equal for groups with equal kernels; ``sources`` are what the leaves stand for, in order."""
+    """``key`` is equal for groups with equal kernels; ``sources`` are what the leaves stand for, in order, each buffer from where
+    the first of its parts begins."""
 
     key: Hashable
     sources: tuple[Source, ...]
@@ -30,19 +32,27 @@ def fingerprint(group: Group, targets: Sequence[tuple[Node, int, object]], reade
     parts: list[Hashable] = []
     sources: list[Source] = []
     numbers: dict[tuple[int, int], int] = {}
-    for node in _order(group, [node for node, _, _ in targets], reader):
+    order = _order(group, [node for node, _, _ in targets], reader)
+    leaves = [source for node in order if node not in group.members and (source := reader(node)) is not None]
+    first: dict[int, int] = {}
+    for source in leaves:
+        first[source.buffer] = min(first.get(source.buffer, source.offset), source.offset)
+    for node in order:
         source = None if node in group.members else reader(node)
         local[node] = len(parts)
         if source is not None:
             number = numbers.setdefault((source.buffer, source.scalar), len(numbers))
+            begin = first[source.buffer]
             if number == len(sources):
-                sources.append(source)
+                sources.append(replace(source, offset=begin))
             strides = tuple(_dim(s, positions) for s in source.strides)
             parts.append(
-                ("leaf", node.dtype, _dims(node.shape, positions), strides, number, source.scalar >= 0, written.get(source.buffer))
-            )
+                ("leaf", node.dtype, _dims(node.shape, positions), strides, number, source.scalar >= 0, written.get(source.buffer),
+                 source.offset - begin)
+            )  # fmt: skip
             continue
-        attributes = tuple((k, _attribute(v, positions)) for k, v in node.attributes.items())
+        # The number of a copy only tells it from others of the same node.
+        attributes = () if node.op is p.copy else tuple((k, _attribute(v, positions)) for k, v in node.attributes.items())
         at = group.members.get(node)
         below = group.sources_at.get(node)
         parts.append((

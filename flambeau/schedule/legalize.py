@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from flambeau import prims as p
 from flambeau.ir.graph import INPUT, Graph
@@ -14,8 +15,11 @@ from flambeau.schedule.specs import Strides
 MOST_PARTS = 4
 
 
-def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
-    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major."""
+def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[bool] = ()) -> Graph:
+    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major.
+
+    Of outputs in new memory, ``row_major``, only the order of elements counts, not their shape.
+    """
     count = 0
 
     def copied(node: Node) -> Node:
@@ -36,7 +40,7 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
         if node.op.name == "matmul":
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
         if node.op.family == "row":
-            ready = tuple(s if s.op is not INPUT and s.op.family not in ("view", "source") else p.copy(s) for s in sources)
+            ready = tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources)
             return Node(node.op, ready, **node.attributes)
         if node.op.name == "scatter":
             return Node(node.op, (copied(sources[0]), *sources[1:]), **node.attributes)
@@ -50,13 +54,21 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides]) -> Graph:
     if turned:
         made = rebuild(made, lambda node, sources: copied(Node(node.op, sources, **node.attributes)) if node in turned else None)
     outputs: list[Node] = []
-    for node in made:
+    for node, plain in zip_longest(made, row_major, fillvalue=False):
+        assert isinstance(node, Node)
+        while plain and node.op is p.reshape and node not in outputs and node.sources[0] not in made:
+            node = node.sources[0]
         if node.op is not INPUT and node.op.name == "cat":
             outputs.append(joined(node, node.sources))
             continue
         computed = node.op is not INPUT and node.op.family not in ("view", "source")
         outputs.append(node if computed and node not in outputs else copied(node))
     return Graph(graph.inputs, tuple(outputs))
+
+
+def _lies_in_rows(node: Node, layouts: Mapping[Node, Strides]) -> bool:
+    """Whether a node is row-major in memory where a template reads it."""
+    return node not in layouts if node.op is INPUT else node.op.family not in ("view", "source")
 
 
 def _is_turned_product(node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flambeau import prims as p
@@ -28,11 +28,27 @@ Reader = Callable[[Node], "Source | None"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a finished node lies: a buffer with strides, or a run-time scalar (``scalar`` >= 0)."""
+    """Where a finished node lies: a buffer from element ``offset`` on with strides, or a run-time scalar (``scalar`` >= 0)."""
 
     buffer: int
     strides: Coordinates
     scalar: int = -1
+    offset: int = 0
+
+
+def part_of(node: Node, reader: Reader, members: Container[Node]) -> Source | None:
+    """Where ``node`` lies, be it a part of what does, so that groups that read parts alike are alike; None of what the group makes."""
+    source = reader(node)
+    if source is not None or node.op is not p.slice_ or node.sources[0] in members:
+        return source
+    whole = part_of(node.sources[0], reader, members)
+    if whole is None or whole.scalar >= 0:
+        return None
+    start = linear_index(node.attributes["starts"], whole.strides)
+    if not isinstance(start, int):
+        return None
+    strides = tuple(a * b for a, b in zip(whole.strides, node.attributes["steps"], strict=True))
+    return Source(whole.buffer, strides, offset=whole.offset + start)
 
 
 @dataclass
@@ -101,7 +117,7 @@ class Lowerer:
     def _load(self, node: Node, source: Source, at: Coordinates, valid: Node | None) -> Node:
         if source.scalar >= 0:
             return k.scalar(self.parameters.scalar(source.scalar), node.dtype)
-        index = settle(linear_index(at, source.strides))
+        index = settle(linear_index(at, source.strides, source.offset))
         self.addresses.append(index)
         return k.load(self.parameters.slot(source.buffer), index, node.dtype, valid)
 
@@ -122,7 +138,7 @@ class Lowerer:
         if node.op.name == "take":
             return self._take(node, at, valid)
         operands = tuple(self.value(s, at, valid) for s in node.sources)
-        if node.op.name in ("copy", "detach", "attach"):
+        if node.op.name in ("copy", "detach", "attach", "slope", "beside"):
             return operands[0]
         return Node(node.op, operands, **node.attributes)
 

@@ -264,4 +264,4 @@ def plain_store(built: BuiltKernel) -> PlainStore | None:
         return None
     sizes = dict(zip(kernel.sizes, built.sizes, strict=True))
     offset, outer, inner, row = (substitute(d, sizes) for d in (rest, *steps[:3]))
-    return PlainStore(built.buffers[store.buffer], offset, (outer, inner, row))
+    return PlainStore(built.buffers[store.buffer], offset + built.origins[store.buffer], (outer, inner, row))

@@ -81,7 +81,7 @@ class _Scheduler:
         }
         simple = report_pass("simplify", graph, simplify(graph))
         merged = report_pass("merge_sums", simple, merge_sums(simple))
-        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts))
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, [spec == OutputSpec() for spec in outputs]))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}
@@ -245,6 +245,8 @@ class _Scheduler:
         (node,) = group.members
         sources = [self.sources[s] for s in node.sources]
         attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
+        if node.sources:
+            attributes["source"] = node.sources[0].shape
         return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
 
     def _buffer_types(self) -> list[dtype]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flambeau.codegen.cpu.casts import cast
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.core.dtypes import dtype
 from flambeau.templates.matmul_tile import (
+    LINE_BYTES,
     TileShape,
     close_function,
     lane_mask,
@@ -15,6 +17,7 @@ from flambeau.templates.matmul_tile import (
     number,
     open_function,
     repeat,
+    when,
 )
 
 __all__ = ["Operand", "emit_pack_a", "emit_pack_b", "storage_kind"]
@@ -64,6 +67,26 @@ class _Packer:
 
     def prefetch(self, row: Value, column: Value) -> None:
         self.e.prefetch(self.pointer(row, column))
+
+    def columns_from(self, row: Value, column: Value, count: int) -> Iterator[Value]:
+        """Where ``row`` of ``count`` columns lies, by adding alone."""
+        e, kind = self.e, storage_kind(self.operand.element)
+        start = self.pointer(row, column)
+        steps = [number(0), self.column_stride, *(e.mul(self.column_stride, number(i)) for i in (2, 3, 4))]
+        for at in range(count):
+            if at and at % 4 == 0:
+                start = e.offset(start, steps[4], kind)
+            yield e.offset(start, steps[at % 4], kind)
+
+    def prefetch_columns(self, row: Value, column: Value, count: int) -> None:
+        for pointer in self.columns_from(row, column, count):
+            self.e.prefetch(pointer)
+
+    def load_columns(self, row: Value, column: Value, count: int, rows: int) -> list[Value]:
+        """``rows`` elements of each of ``count`` columns, all of which exist."""
+        e, element = self.e, self.operand.element
+        pointers = self.columns_from(row, column, count)
+        return [cast(e, element, element.compute, e.load(pointer, storage_kind(element), rows)) for pointer in pointers]
 
     def store(self, value: Value, at: Value) -> None:
         self.e.store(value, self.e.offset(self.target, at, self.kind))
@@ -116,27 +139,38 @@ def emit_pack_b(e: Emitter, operand: Operand, shape: TileShape, kind: str) -> No
             packer.prefetch(e.add(k, number(AHEAD)), number(first))
             packer.store(packer.load(k, number(first), mask), e.add(start, number(first)))
 
-    def transpose_square(k: Value) -> None:
-        mask = lane_mask(e, e.sub(depth, k), square)
+    def transpose_line(line: Value) -> None:
+        """As much of K as a line of memory holds: read at once, for columns far apart push one another out of the nearest cache."""
+        stop = minimum(e, e.add(line, number(LINE_BYTES // operand.element.itemsize)), depth)
 
         def group(first: Value) -> None:
-            # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
-            # The next sliver: a quarter of its columns in each of the steps that a line lasts.
-            quarter = e.add(e.add(first, number(width)), e.binary("and", k, number(3 * square)))
-            for i in range(square):
-                packer.prefetch(k, e.add(quarter, number(i)))
-            chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
-            pieces = [packer.load(k, column, mask) for column in chosen]
+            packer.prefetch_columns(stop, first, lanes)
+            all_there = e.compare("sle", e.add(first, number(lanes)), columns)
+            repeat(e, line, stop, square, lambda k: transpose_square(k, first, all_there), "square")
+
+        repeat(e, number(0), columns, lanes, group, "group")
+
+    def transpose_square(k: Value, first: Value, all_there: Value) -> None:
+        whole = e.binary("and", all_there, e.compare("sle", e.add(k, number(square)), depth))
+        mask = lane_mask(e, e.sub(depth, k), square)
+
+        def put(pieces: list[Value]) -> None:
             rows = [joined(e, pieces[i::square]) for i in range(square)]
             for i, value in enumerate(transposed(e, rows)):
                 packer.store(value, e.add(e.mul(e.add(k, number(i)), number(width)), first))
 
-        repeat(e, number(0), columns, lanes, group, "group")
+        def edge() -> None:
+            # Columns past the last repeat it: their lanes must hold numbers, and are never stored in C.
+            chosen = [minimum(e, e.add(first, number(i)), last) for i in range(lanes)]
+            put([packer.load(k, column, mask) for column in chosen])
+
+        when(e, whole, lambda: put(packer.load_columns(k, first, lanes, square)))
+        when(e, e.binary("xor", whole, e.const(True, "i1")), edge)
 
     if operand.layout == "row":
         repeat(e, number(0), depth, 1, copy_line, "pack")
     else:
-        repeat(e, number(0), depth, square, transpose_square, "pack")
+        repeat(e, number(0), depth, LINE_BYTES // operand.element.itemsize, transpose_line, "pack")
     close_function(e)
 
 

@@ -12,7 +12,8 @@ __all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "table_byte
 # The grain slot holds three numbers of this many bits: rows of a block, columns of a block, blocks of a chunk.
 GRAIN_BITS = 20
 # Chunks of less work (in operations) than this hold several blocks, and blocks are split while there are fewer than work / WANTED.
-LEAST_WORK, WANTED_WORK = 1_000_000, 8_000_000
+# Threads that have nothing else to do are worth a split from THREAD_WORK for each on.
+LEAST_WORK, WANTED_WORK, THREAD_WORK = 1_000_000, 8_000_000, 2_000_000
 MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
 # Splitting rows reads B once more for each part, splitting columns A. Reading or packing an element costs this many times as
 # much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only: as
@@ -59,7 +60,7 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: i
     """How C is cut: blocks of rows and columns, several of them a chunk when they are small."""
     if batch == 0 or m == 0 or n == 0:
         return MatmulPlan(0, 0, 0)
-    rows, columns = _block(shape, a, b, max(FEW_CHUNKS, FEW_FOR_A_THREAD * threads), batch, m, n, k)
+    rows, columns = _block(shape, a, b, threads, batch, m, n, k)
     blocks = batch * -(-m // rows) * -(-n // columns)
     work = 2 * min(rows, m) * min(columns, n) * max(k, 1)
     count = min(-(-LEAST_WORK // work), (1 << GRAIN_BITS) - 1)
@@ -72,12 +73,13 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: i
     return MatmulPlan(-(-blocks // count), grain, _round_up(size, 64))
 
 
-def _block(shape: TileShape, a: Operand, b: Operand, few: int, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
-    """Rows and columns of the block of C that is computed in one go; ``few`` chunks may cost what they like."""
+def _block(shape: TileShape, a: Operand, b: Operand, threads: int, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
+    """Rows and columns of the block of C that is computed in one go; a few chunks for each thread may cost what they like."""
     a_pitch = k if a.layout == "row" else m
     a_cost = PACKED_COST if a.must_pack or a_pitch * shape.itemsize > FAR_BYTES else PLAIN_COST
     b_cost = PACKED_COST if b.must_pack or b.layout != "row" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
-    wanted = min(MOST_CHUNKS, 2 * batch * m * n * k // WANTED_WORK)
+    work, few = 2 * batch * m * n * k, max(FEW_CHUNKS, FEW_FOR_A_THREAD * threads)
+    wanted = min(MOST_CHUNKS, max(work // WANTED_WORK, min(threads, work // THREAD_WORK)))
     down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
     while batch * down * across < wanted:
         if b_cost * down / m <= a_cost * across / n:

@@ -79,6 +79,8 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
                 f"grad can be implicitly created only for scalar outputs, got shape {list(tensor.meta.shape)}; pass gradient= or "
                 "reduce it first"
             )
+        if tensor.meta.dtype.is_complex:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.meta.dtype}")
         gradient = ones_like(tensor)
     elif not isinstance(gradient, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")

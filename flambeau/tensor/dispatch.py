@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flambeau.core.aval import Aval
 from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
 from flambeau.core.symbolic import Expression
-from flambeau.derivative.differentiate import gradients
 from flambeau.interp.eager import (
     Operand,
     Result,
@@ -25,24 +23,23 @@ from flambeau.interp.eager import (
     allocate,
     fill_bytes,
     fold_operands,
-    plan_function,
     programs,
     run_plan,
+    unfolded_meta,
 )
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
-from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_dispatcher
-from flambeau.prims.structure import constant
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import operator_modes, overriding
 from flambeau.tensor.base import TensorBase, fill_base
+from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
-from flambeau.tensor.views import Step, View, put
+from flambeau.tensor.views import Step, View, read_backward, write_backward
 
 new_tensor: Callable[[Storage, int, TensorMeta], Any]
 
@@ -128,9 +125,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
         value = value.item()
     if isinstance(value, Expression) and context.capture is not None:
         value = context.capture.host_number(value)
-    if not isinstance(value, (bool, int, float)):
-        if isinstance(value, complex):
-            raise NotImplementedError(f"{call.operator.name}: complex numbers are not supported yet; pass real and imaginary parts apart")
+    if not isinstance(value, (bool, int, float, complex)):
         if overriding.overrides(type(value)):
             overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
@@ -142,8 +137,8 @@ def _value(call: Call, name: str, value: Any) -> Any:
 
 
 def number_kind(value: Any) -> type:
-    """bool, int or float, also of numbers that know where they come from."""
-    return bool if isinstance(value, bool) else float if isinstance(value, float) else int
+    """bool, int, float or complex, also of numbers that know where they come from."""
+    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
 
 
 def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -183,76 +178,6 @@ def _static(value: Any) -> Any:
 
 
 # -- plans ----------------------------------------------------------------------------------------------
-class ConstantDerivative:
-    """Stands for the derivative of an operator whose results do not change with its operands."""
-
-    saved: tuple[Any, ...] = ()
-
-
-CONSTANT = ConstantDerivative()
-
-
-@dataclass(slots=True, eq=False)
-class CallPlan:
-    """A run plan with what wrapping and the tape need. ``foldings`` and ``sizes`` serve the backward plans too."""
-
-    run: RunPlan
-    structure: Any
-    count: int
-    sizes: dict[str, int]
-    foldings: list[Folding | None]
-    derivative: Derivative | ConstantDerivative | None
-    wanted: tuple[bool, ...]
-    metas: tuple[TensorMeta, ...]
-    results: list[Result]
-    backward: dict[Any, CallPlan]
-    # Which results take part in autograd.
-    recorded: tuple[int, ...] = ()
-    # Where its native form is: -1 not made yet, 0 there is none.
-    address: int = -1
-    native_form: Any = None
-    # What native code reads to record its calls, and to go backward through them.
-    recording: Any = None
-
-
-def make_plan(
-    function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
-    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
-    recorded: Sequence[bool] | None = None,
-) -> CallPlan:  # fmt: skip
-    """Plan a function; when gradients are wanted, its forward part that also gives the values to save.
-
-    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given.
-    """
-    count = len(function.graph.outputs)
-    derivative = None
-    present = tuple(o.dtype.is_floating_point for o in function.graph.outputs)
-    if recorded is not None:
-        present = tuple(a and b for a, b in zip(present, recorded, strict=True))
-    tracked = tuple(k for k, here in enumerate(present) if here)
-    if any(wanted):
-        derivative = function.derivative(wanted, present, sizes)
-        if derivative is None and structure is not None and any(present):
-            return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
-    if derivative is not None and derivative.split.extra:
-        function = derivative.forward
-        results = [*results, *[(None, None)] * len(derivative.split.extra)]
-        into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
-    run = plan_function(function, metas, sizes, foldings, results, into, views)
-    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {}, tracked)
-
-
-def _constant_plan(
-    function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
-    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...], views: str,
-) -> CallPlan:  # fmt: skip
-    """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
-    run = plan_function(function, metas, sizes, foldings, results, into, views)
-    outputs = function.graph.outputs
-    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_floating_point)
-    return CallPlan(run, structure, len(outputs), sizes, foldings, CONSTANT, wanted, metas, results, {}, recorded)
-
-
 _plans: dict[Any, CallPlan] = {}
 forget_with_default_float(_plans.clear)
 
@@ -268,7 +193,7 @@ def wants_gradient(tensor: TensorBase) -> bool:
 def wanted_of(tensors: Sequence[TensorBase]) -> tuple[bool, ...]:
     if not context.grad_enabled:
         return ()
-    marks = tuple([t.meta.dtype.category == "float" and wants_gradient(t) for t in tensors])
+    marks = tuple([t.meta.dtype.is_inexact and wants_gradient(t) for t in tensors])
     return marks if True in marks else ()
 
 
@@ -318,10 +243,14 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
         raise RuntimeError(
             f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(folding.shape)}"
         )
-    return make_plan(
+    plan = make_plan(
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
     )  # fmt: skip
+    if operator.kind == "reshape" and plan.run.views is None:  # a row-major copy in the old shape is one in the new shape too
+        copy = plan_call(Call(ALL["clone"], tensor_slots(0, 1), call.tensors[:1], [], []), ()).run
+        plan.run = RunPlan(plan.run.function, copy.bound, plan.run.outputs, None, copy.into)
+    return plan
 
 
 def _mutated(call: Call) -> tuple[int, ...]:
@@ -354,13 +283,13 @@ def run_call(call: Call) -> Any:
     operator = call.operator
     plan = plan_call(call, wanted_of(call.tensors))
     if operator.kind == "view" and plan.run.views is None:
+        sizes = call.template[1] if isinstance(call.template[1], tuple) else ()
+        source, asked = call.tensors[0].meta, [call.sizes[s.index] if isinstance(s, SizeSlot) else s for s in sizes]
+        asked = [source.numel // -math.prod(asked) if size == -1 else size for size in asked]
         raise RuntimeError(
-            f"{operator.name}: size {[*call.sizes]} is not compatible with input tensor's size "
-            f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)} (at least one dimension spans "
-            "across two contiguous subspaces). Use .reshape(...) instead."
+            f"{operator.name}: size {asked} is not compatible with input tensor's size {list(source.shape)} and stride "
+            f"{list(source.strides)}. Use .reshape(...) instead."
         )
-    if operator.kind == "reshape" and plan.run.views is None:
-        return run_call(Call(operator, call.template, [call.tensors[0].clone_contiguous(), *call.tensors[1:]], call.numbers, call.sizes))
     if operator.mutates:
         _forbid_overwriting(operator, plan, call)
     results = execute(plan, call.tensors, call.numbers)
@@ -498,6 +427,7 @@ class OperatorEntry(Entry):
         found = _apply(self, cotangents)
         if found is not None:
             return found
+        counters["eager_backwards"] += 1
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
@@ -506,27 +436,25 @@ class OperatorEntry(Entry):
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
+        places: Sequence[int] = range(len(derivative.saved))
         if again or any(c is None for c in present):
-            narrowed = self._narrowed(cotangents, saved, derivative.split.constants if again else None)
+            narrowed = self._narrowed(cotangents, derivative.split.constants if again else None)
             if narrowed is None:
                 zero = new_zeros
-                present = [
-                    zero(m) if c is None else c for c, m, h in zip(cotangents, self.metas, derivative.split.present, strict=True) if h
-                ]
+                given = zip(cotangents, self.metas, derivative.split.present, strict=True)
+                present = [zero(m) if c is None else c for c, m, here in given if here]
             else:
-                derivative, saved = narrowed
+                derivative, places = narrowed
                 present = [c for c in present if c is not None]
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
-        gradients = backward_call(plan, derivative, saved[: len(derivative.saved)], present, numbers)
+        gradients = backward_call(plan, derivative, [saved[i] for i in places], present, numbers, places)
         if plan.structure is None or None not in gradients or overwrites(plan):
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
         return [new_zeros(m) if g is None else g for g, m in zip(gradients, wanted_metas(plan), strict=True)]
 
-    def _narrowed(
-        self, cotangents: list[Any], saved: list[Any], extra: frozenset[Node] | None = None
-    ) -> tuple[Derivative, list[Any]] | None:
-        """The derivative for just the cotangents that came back, if what was saved is enough for it.
+    def _narrowed(self, cotangents: list[Any], extra: frozenset[Node] | None = None) -> tuple[Derivative, list[int]] | None:
+        """The derivative for just the cotangents that came back, and which saved values it takes, if those are enough for it.
 
         With ``extra`` it starts from nothing else but inputs and outputs, whose own history a second derivative can follow.
         """
@@ -536,8 +464,8 @@ class OperatorEntry(Entry):
         if narrow is None or (narrow.given != full.given and extra is None):
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}
-        places = dict(zip(full.kept, saved, strict=False))
-        chosen: list[Any] = []
+        places = {origin: place for place, origin in enumerate(full.kept)}
+        chosen: list[int] = []
         for kind, i in narrow.saved:
             origin = (kind, extras.get(narrow.split.extra[i], -1)) if kind == "extra" else (kind, i)
             if origin not in places and extra is not None:
@@ -599,25 +527,33 @@ def _no_native_form(*_: Any) -> None:
 
 
 _apply: Callable[[Entry, list[Any]], list[Any] | None] = _no_native_form
-_remember: Callable[[CallPlan, Derivative, CallPlan], None] = _no_native_form
+_Remember = Callable[[CallPlan, Derivative, CallPlan, Sequence[TensorMeta], Sequence[int], Mapping[int, CallPlan]], None]
+_remember: _Remember = _no_native_form
 
 
-def set_backward(
-    apply: Callable[[Entry, list[Any]], list[Any] | None], remember: Callable[[CallPlan, Derivative, CallPlan], None]
-) -> None:
+def set_backward(apply: Callable[[Entry, list[Any]], list[Any] | None], remember: _Remember) -> None:
     """Called once by native dispatch: what goes backward through an entry (None: Python has to), and learns how."""
     global _apply, _remember
     _apply, _remember = apply, remember
 
 
-def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any]) -> list[Any]:
+def backward_call(
+    plan: CallPlan, derivative: Derivative, saved: list[Any], cotangents: list[Any], numbers: list[Any], places: Sequence[int]
+) -> list[Any]:
     """Run a backward function (recorded like any call when grad mode is on); None where an input has no gradient."""
     outputs = [None if isinstance(r, TensorMeta) else r[0] for r in plan.results]
     foldings = [None if kind == "extra" else plan.foldings[i] if kind == "input" else outputs[i] for kind, i in derivative.saved]
     foldings += [f for f, here in zip(outputs, derivative.split.present, strict=False) if here]
-    tensors = [_foldable(t, f) for t, f in zip([*saved, *cotangents], foldings, strict=True)]
+    tensors = [*saved, *cotangents]
+    given = tuple([t.meta for t in tensors])
+    copies: dict[int, CallPlan] = {}
+    for position, target in _copies(given, foldings).items():
+        marks = wanted_of(tensors[position : position + 1])
+        copy = copies[position] = plan.backward.get((given[position], target, marks)) or _copy_plan(given[position], target, marks)
+        plan.backward[given[position], target, marks] = copy
+        tensors[position] = execute(copy, [tensors[position]], [])[0]
     wanted = wanted_of(tensors)
-    key = (derivative, tuple([t.meta for t in tensors]), wanted)
+    key = (derivative, given, wanted)
     found = plan.backward.get(key)
     if found is None:
         inputs = [(f, m) for f, m, w in zip(plan.foldings, plan.metas, plan.wanted, strict=True) if w]
@@ -625,8 +561,8 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
         found = plan.backward[key] = make_plan(
             derivative.backward, None, tuple(t.meta for t in tensors), plan.sizes, foldings, results, wanted, views="maybe"
         )
-        if not any(wanted) and all(t is s for t, s in zip(tensors, [*saved, *cotangents], strict=True)):
-            _remember(plan, derivative, found)
+        if not any(wanted):
+            _remember(plan, derivative, found, given, places, copies)
     produced = execute(found, tensors, numbers)
     if found.run.views is not None:
         for result, view in zip(produced, found.run.views, strict=True):
@@ -636,14 +572,19 @@ def backward_call(plan: CallPlan, derivative: Derivative, saved: list[Any], cota
     return [next(gradients) if given else None for given in derivative.given]
 
 
-def _foldable(tensor: Any, folding: Folding | None) -> Any:
-    if folding is None or folding.fold(tensor.meta.shape, tensor.meta.strides) is not None:
-        return tensor
-    # A copy laid out in the folding's order of axes, which need not be row-major.
-    lead = len(folding.shape) - len(tensor.meta.shape)
-    order = tuple(axis - lead for axis in folding.order if axis >= lead)
-    back = tuple(order.index(axis) for axis in range(len(order)))
-    return ALL["permute"](ALL["permute"](tensor, order).clone_contiguous(), back)
+def _copies(metas: Sequence[TensorMeta], foldings: Sequence[Folding | None]) -> dict[int, TensorMeta]:
+    """By position what does not fold, and how a copy that does is laid out: in the folding's order of axes."""
+    found: dict[int, TensorMeta] = {}
+    for position, (meta, folding) in enumerate(zip(metas, foldings, strict=True)):
+        if folding is not None and folding.fold(meta.shape, meta.strides) is None:
+            found[position] = unfolded_meta(folding, meta.shape, meta.dtype, meta.device)
+    return found
+
+
+def _copy_plan(source: TensorMeta, target: TensorMeta, wanted: tuple[bool, ...]) -> CallPlan:
+    """The plan of a copy that is laid out like ``target``."""
+    traced, sizes = programs.find(ALL["clone"], tensor_slots(0, 1), (source,), [False], [], [], None)
+    return make_plan(traced.function, None, (source,), sizes, [None], [target], wanted)
 
 
 # -- in-place changes -----------------------------------------------------------------------------------
@@ -738,7 +679,7 @@ class ViewWriteEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        rest, for_value = run_graph(_for_sizes(_write_backward, self.metas[0], self.steps), gradient)
+        rest, for_value = run_graph(for_sizes(write_backward)(self.metas[0], self.steps), gradient)
         return rest, for_value if self.edges[1] is not None else None
 
 
@@ -755,38 +696,12 @@ class ViewReadEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        return run_graph(_for_sizes(_read_backward, self.meta, self.steps), gradient)
+        return run_graph(for_sizes(read_backward)(self.meta, self.steps), gradient)
 
 
-def _shown(base: Node, steps: Sequence[Step]) -> Node:
-    for step in steps:
-        base = step.through(base)
-    return base
-
-
-def _for_sizes(make: Any, base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """A function of the steps of a view; while sizes are recorded each is made anew, since that may decide about them."""
-    return (make if context.capture is None else make.__wrapped__)(base, steps)
-
-
-@lru_cache(1 << 12)
-def _read_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """From the gradient of a view to that of its base."""
-    source = graph_input("base", Aval(base.shape, base.dtype))
-    view = _shown(source, steps)
-    gradient = graph_input("gradient", view.aval)
-    (part,) = gradients([view], [gradient], [source])
-    assert part is not None, "a view depends on what it shows"
-    return GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
-
-
-@lru_cache(1 << 12)
-def _write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
-    """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
-    gradient = graph_input("gradient", Aval(base.shape, base.dtype))
-    view = _shown(gradient, steps)
-    rest = put(gradient, view, constant(0, view.shape, base.dtype))
-    return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)
+def for_sizes(make: Any) -> Any:
+    """A function that makes one of the steps of a view; while sizes are recorded each is made anew, since that may decide about them."""
+    return make if context.capture is None else make.__wrapped__
 
 
 _graph_plans: dict[Any, CallPlan] = {}
@@ -819,7 +734,7 @@ def refresh(tensor: TensorBase) -> None:
     assert view is not None
     tensor.seen_version = tensor.memory.version
     base = view.base
-    if view.steps and base.entry is not None and (base.meta.dtype.is_floating_point):
+    if view.steps and base.entry is not None and base.meta.dtype.is_inexact:
         tensor.entry = ViewReadEntry(edge_of(base), base.meta, tensor.meta, view)
         tensor.output, tensor._requires_grad = 0, True
 

@@ -94,7 +94,7 @@ class FunctionContext(Entry):
             self.edges = edges
             self.metas = [r.meta if isinstance(r, TensorBase) else None for r in results]  # type: ignore[misc]
             for position, (result, output) in enumerate(zip(results, outputs, strict=True)):
-                if isinstance(result, TensorBase) and result.meta.dtype.is_floating_point and id(output) not in constant:
+                if isinstance(result, TensorBase) and result.meta.dtype.is_inexact and id(output) not in constant:
                     result.entry, result.output, result._requires_grad = self, position, True
         self._keep(outputs, results)
         return results

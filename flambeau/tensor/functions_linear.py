@@ -7,6 +7,7 @@ from typing import Any
 from flambeau import ops
 from flambeau.tensor.arguments import write_out
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.functions_complex import conj
 
 Number = bool | int | float
 
@@ -42,8 +43,9 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
 
 
 def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The sum of products of two vectors."""
-    return ops.dot(input, other) if out is None else write_out(out, ops.dot(input, other))
+    """The sum of products of two vectors, the first one conjugated."""
+    result = ops.dot(conj(input), other)
+    return result if out is None else write_out(out, result)
 
 
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:

@@ -13,63 +13,10 @@ from flambeau.ops.declare import normalize_dim
 from flambeau.tensor.arguments import numpy_names, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import linspace, tensor
+from flambeau.tensor.functions_complex import adjoint, real
 from flambeau.tensor.functions_index import bincount
 
 Number = bool | int | float
-
-
-# -- real numbers as complex ones -----------------------------------------------------------------------
-def real(input: Any) -> Any:
-    """The real part: of a real tensor, itself."""
-    return input
-
-
-def conj(input: Any) -> Any:
-    """The complex conjugate: of a real tensor, itself."""
-    return input
-
-
-def conj_physical(input: Any, *, out: Any = None) -> Any:
-    """The complex conjugate, as a copy."""
-    result = ops.clone(input)
-    return result if out is None else write_out(out, result)
-
-
-def resolve_conj(input: Any) -> Any:
-    """A tensor without a pending conjugation: itself."""
-    return input
-
-
-def resolve_neg(input: Any) -> Any:
-    """A tensor without a pending negation: itself."""
-    return input
-
-
-def is_conj(input: Any) -> bool:
-    """Whether a conjugation is pending: never."""
-    return False
-
-
-def is_neg(input: Any) -> bool:
-    """Whether a negation is pending: never."""
-    return False
-
-
-def imag(input: Any) -> Any:
-    """The imaginary part; RuntimeError for real tensors."""
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-def isreal(input: Any) -> Any:
-    """Whether the imaginary part is 0: of a real tensor, everywhere."""
-    return ops.full(input.meta.shape, True)
-
-
-def angle(input: Any, *, out: Any = None) -> Any:
-    """The angle of a complex number, in radians: 0 or pi for real ones."""
-    x = input if input.meta.dtype.is_floating_point else ops.to_dtype(input, ops.true_divide(input, 1).meta.dtype)
-    result = ops.to_dtype(ops.where(ops.isnan(x), x, ops.where(ops.lt(x, 0), 3.141592653589793, 0.0)), x.meta.dtype)
-    return result if out is None else write_out(out, result)
 
 
 # -- differences and integrals --------------------------------------------------------------------------
@@ -149,21 +96,21 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         raise RuntimeError(f"cov: expected input to have two or fewer dimensions but got an input with {len(input.meta.shape)} dimensions")
     x = ops.reshape(input, (1, -1)) if len(input.meta.shape) < 2 else input
     _check_weights(x, fweights, aweights)
-    if not x.meta.dtype.is_floating_point:
+    if not x.meta.dtype.is_inexact:
         x = ops.true_divide(x, 1)
     weights = fweights if aweights is None else aweights if fweights is None else ops.mul(fweights, aweights)
     if weights is None:
         count: Any = x.meta.shape[1]
         mean, freedom = ops.mean(x, 1, True), builtins.max(x.meta.shape[1] - correction, 0)
         scaled = ops.sub(x, mean)
-        product = ops.matmul(scaled, ops.t(scaled))
+        product = ops.matmul(scaled, adjoint(scaled))
     else:
         count = ops.sum(weights)
         mean = ops.true_divide(ops.sum(ops.mul(x, weights), 1, True), count)
         share = 1 if aweights is None else ops.true_divide(ops.sum(ops.mul(weights, aweights)), count)
         freedom = ops.clamp(ops.sub(count, ops.mul(share, correction)) if aweights is not None else ops.sub(count, correction), 0)
         scaled = ops.sub(x, mean)
-        product = ops.matmul(scaled, ops.t(ops.to_dtype(ops.mul(scaled, weights), scaled.meta.dtype)))
+        product = ops.matmul(scaled, adjoint(ops.to_dtype(ops.mul(scaled, weights), scaled.meta.dtype)))
     result = ops.true_divide(product, freedom)
     return ops.reshape(result, ()) if result.meta.numel == 1 else result
 
@@ -186,8 +133,10 @@ def corrcoef(input: Any) -> Any:
     found = cov(input)
     if not found.meta.shape:
         return ops.true_divide(found, found)
-    deviation = ops.sqrt(ops.diagonal(found))
+    deviation = ops.sqrt(real(ops.diagonal(found)))
     scaled = ops.true_divide(ops.true_divide(found, ops.unsqueeze(deviation, 1)), ops.unsqueeze(deviation, 0))
+    if scaled.meta.dtype.is_complex:
+        return ops.complex(*(ops.clamp(part(scaled), -1, 1) for part in (ops.real, ops.imag)))
     return ops.clamp(scaled, -1, 1)
 
 
@@ -362,9 +311,7 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Any, ...]
 
 
-def histogramdd(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
-) -> HistogramDD:
+def histogramdd(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False) -> HistogramDD:
     """How many of the points input[..., :] lie in each box: ``bins`` is a number, one for each dimension, or the edges along each."""
     dims = input.meta.shape[-1]
     points = ops.reshape(input, (input.meta.numel // builtins.max(dims, 1), dims))
@@ -432,4 +379,4 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
 
 def constant_pad_nd(input: Any, pad: Any, value: Number = 0) -> Any:
     """More elements of one value around the input: ``pad`` holds (before, after) for the last dimension, then the one before it."""
-    return ops.pad(input, tuple(pad), "constant", float(value))
+    return ops.pad(input, tuple(pad), "constant", value if isinstance(value, complex) else float(value))

@@ -203,9 +203,6 @@ def sign(input: Any, *, out: Any = None) -> Any:
     return ops.sign(input) if out is None else write_out(out, ops.sign(input))
 
 
-sgn = sign
-
-
 def sin(input: Any, *, out: Any = None) -> Any:
     """The sine of input radians."""
     return ops.sin(input) if out is None else write_out(out, ops.sin(input))
@@ -490,7 +487,7 @@ def power(x: Any, exponent: Any) -> tuple[Any, tuple[Any, Any]]:
     if not isinstance(exponent, TensorBase) and isinstance(x, TensorBase):
         if exponent in STATIC_EXPONENTS and not isinstance(exponent, bool):
             return ops.pow_static, (x, exponent)
-        if isinstance(exponent, int) and exponent < 0 and not x.meta.dtype.is_floating_point:
+        if isinstance(exponent, int) and exponent < 0 and not x.meta.dtype.is_inexact:
             raise RuntimeError("pow: integers to negative integer powers are not allowed; convert with .float()")
     need_some_tensor("pow", x, exponent)
     return ops.pow, (x, exponent)

@@ -75,11 +75,6 @@ def t(input: Any) -> Any:
     return ops.t(input)
 
 
-def adjoint(input: Any) -> Any:
-    """The last two dimensions swapped."""
-    return ops.transpose(input, -2, -1)
-
-
 def permute(input: Any, dims: Any) -> Any:
     """Reorder the dimensions: dimension i of the result is ``dims[i]`` of the input."""
     return ops.permute(input, tuple(dims))

@@ -35,7 +35,7 @@ class ProductMethods(TensorBase):
         return ops.dot(self, tensor)
 
     def vdot(self, other: Any) -> Tensor:
-        return ops.dot(self, other)
+        return functions.vdot(self, other)
 
     def inner(self, other: Any) -> Tensor:
         return functions.inner(self, other)

@@ -33,36 +33,6 @@ class MathMethods(TensorBase):
         axes = [i for i in range(len(have)) if i < extra or (wanted[i - extra] == 1 and have[i] != 1)]
         return ops.reshape(ops.sum(self, axes), tuple(wanted)) if axes else self  # type: ignore[return-value]
 
-    # -- real numbers as complex ones -------------------------------------------------------------------
-    @property
-    def real(self) -> Tensor:
-        """The real part: of a real tensor, itself."""
-        return self  # type: ignore[return-value]
-
-    def conj(self) -> Tensor:
-        return functions.conj(self)
-
-    def conj_physical(self) -> Tensor:
-        return functions.conj(self)
-
-    def resolve_conj(self) -> Tensor:
-        return functions.resolve_conj(self)
-
-    def resolve_neg(self) -> Tensor:
-        return functions.resolve_neg(self)
-
-    def is_conj(self) -> bool:
-        return False
-
-    def is_neg(self) -> bool:
-        return False
-
-    def isreal(self) -> Tensor:
-        return functions.isreal(self)
-
-    def angle(self) -> Tensor:
-        return functions.angle(self)
-
     # -- statistics -------------------------------------------------------------------------------------
     def cov(self, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
         return functions.cov(self, correction=correction, fweights=fweights, aweights=aweights)

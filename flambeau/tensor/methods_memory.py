@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,6 +64,12 @@ class MemoryMethods(TensorBase):
 
     def double(self, memory_format: Any = None) -> Tensor:
         return _cast(self, dtypes.float64, memory_format)
+
+    def cfloat(self, memory_format: Any = None) -> Tensor:
+        return _cast(self, dtypes.complex64, memory_format)
+
+    def cdouble(self, memory_format: Any = None) -> Tensor:
+        return _cast(self, dtypes.complex128, memory_format)
 
     def half(self, memory_format: Any = None) -> Tensor:
         return _cast(self, dtypes.float16, memory_format)
@@ -222,12 +229,18 @@ class MemoryMethods(TensorBase):
             raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(names))}'")
         if not low <= to:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+        if self.meta.dtype.is_complex:
+            ops.view_as_real(self).uniform_(low, to, generator=generator)
+            return self
         return functions_random.drawn(generator, ops.uniform_, self, low, to)
 
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Self:
         """Fill with normal numbers."""
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        if self.meta.dtype.is_complex:
+            ops.view_as_real(self).normal_(mean, std * math.sqrt(0.5), generator=generator)
+            return self
         return functions_random.drawn(generator, ops.normal_, self, mean, std)
 
     def exponential_(self, lambd: Any = 1.0, *, generator: Any = None) -> Self:

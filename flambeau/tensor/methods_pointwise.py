@@ -242,8 +242,11 @@ class PointwiseMethods(TensorBase):
     def sign_(self) -> Self:
         return call_into(ops.sign, self, (self,), {})
 
-    sgn = sign
-    sgn_ = sign_
+    def sgn(self) -> Tensor:
+        return ops.sgn(self)
+
+    def sgn_(self) -> Self:
+        return call_into(ops.sgn, self, (self,), {})
 
     def sin(self) -> Tensor:
         return ops.sin(self)

@@ -62,9 +62,6 @@ class QueryMethods(TensorBase):
     def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
         return functions_copy.as_strided_scatter(self, src, size, stride, storage_offset)
 
-    def conj_physical_(self) -> Self:
-        return self
-
     def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
         return self.to(dtype)  # type: ignore[attr-defined]
 

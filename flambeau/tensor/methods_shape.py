@@ -93,9 +93,6 @@ class ShapeMethods(TensorBase):
     def t(self) -> Tensor:
         return ops.t(self)
 
-    def adjoint(self) -> Tensor:
-        return ops.transpose(self, -2, -1)
-
     @property
     def T(self) -> Tensor:  # noqa: N802 - torch's own name
         """The dimensions in reverse order."""
@@ -106,20 +103,6 @@ class ShapeMethods(TensorBase):
         """The last two dimensions swapped."""
         if len(self.meta.shape) < 2:
             raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.meta.shape)}-D tensor.")
-        return ops.transpose(self, -2, -1)
-
-    @property
-    def H(self) -> Tensor:  # noqa: N802
-        """The transpose of a matrix."""
-        if len(self.meta.shape) not in (0, 2):
-            raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {len(self.meta.shape)}-D tensor.")
-        return ops.t(self)
-
-    @property
-    def mH(self) -> Tensor:  # noqa: N802
-        """The last two dimensions swapped."""
-        if len(self.meta.shape) < 2:
-            raise RuntimeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {len(self.meta.shape)}-D tensor.")
         return ops.transpose(self, -2, -1)
 
     def permute(self, *dims: Any) -> Tensor:

@@ -27,9 +27,9 @@ from flambeau.runtime.launch import KernelError
 from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.library import Library
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor import dispatch, overriding
+from flambeau.tensor import dispatch, overriding, tape
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
-from flambeau.tensor.native_plan import Block, NativePlan, container_of, pack, performable, remember_backward
+from flambeau.tensor.native_plan import Block, NativePlan, pack, performable, remember_backward
 from flambeau.tensor.tape import Saved
 from flambeau.tensor.views import Step, View
 
@@ -90,13 +90,12 @@ def _keyed(key: bytes, call: Call, call_plan: CallPlan | None) -> NativePlan:
     operator = call.operator
     block = Block(words, operator, call.template, [t.meta for t in call.tensors])
     fields = {"hash": _hash(id(operator), words), "operator": id(operator), "words": len(words), "key": block.address}
-    container = None if call_plan is None else container_of(call_plan.structure)
-    if call_plan is None or container is None or not performable(call_plan):
-        made = NativePlan(operator.name, None, (0, None, 0), fields)
+    if call_plan is None or not performable(call_plan):
+        made = NativePlan(operator.name, None, None, fields)
     else:
         views = call_plan.run.views
         steps = [(Step(operator, call.template, tuple(call.sizes), output),) for output in range(len(views or ()))]
-        made = NativePlan(operator.name, call_plan, container, fields, steps)
+        made = NativePlan(operator.name, call_plan, call_plan.structure, fields, steps)
     made.kept.append(block)
     return made
 
@@ -112,10 +111,10 @@ def _hash(operator: int, words: Sequence[int]) -> int:
 def _allowed(call: Call, plan: CallPlan) -> bool:
     """Whether `run_call` checks nothing for this call that would have to be checked again."""
     run = plan.run
-    if call.operator.kind in ("view", "reshape"):
-        return run.views is not None
-    written = run.into and any(t is not None for t in run.into)
-    return not (written and any(t._requires_grad for t in call.tensors))
+    if run.views is None and run.bound is None:
+        return False
+    # Without gradients anything may be overwritten; calls of the same key with gradients have no operand that takes part in autograd.
+    return not (context.grad_enabled and any(t is not None and call.tensors[t]._requires_grad for t in run.into))
 
 
 class _Bridge:
@@ -166,7 +165,7 @@ class _Bridge:
         """Give a plan that is run outside operator calls a native form; its address, 0 where only Python can run it."""
         if not performable(plan):
             return 0
-        made = NativePlan(plan.run.function.name, plan, (launch.LIST, None, plan.count), {})
+        made = NativePlan(plan.run.function.name, plan, list(range(plan.count)), {})
         plan.native_form = made
         return made.block.address
 
@@ -214,7 +213,7 @@ def signature_of(operator: Operator) -> Block:
     default_block = Block([0 if d is missing else id(d) for d in defaults], defaults)
     positional = sum(1 for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
     fields = {"operator": id(operator), "parameters": len(parameters), "positional": positional, "names": name_block.address,
-              "roles": role_block.address, "defaults": default_block.address}  # fmt: skip
+              "roles": role_block.address, "defaults": default_block.address, "lists": operator.roles.count("values")}  # fmt: skip
     return Block(pack(layouts.Signature, fields), operator, name_block, role_block, default_block)
 
 
@@ -225,6 +224,8 @@ def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold("meta_type", TensorMeta)
     native.hold("entry_type", OperatorEntry)
     native.hold("saved_type", Saved)
+    native.hold("hooks_name", sys.intern("post_accumulate_hooks"))
+    native.hold("contiguous_name", sys.intern("contiguous"))
     plain = {"float": float, "int": int, "bool": bool, "str": str, "tuple": tuple, "list": list, "dict": dict, "size": Size}
     for name, kind in plain.items():
         native.hold(f"{name}_type", kind)
@@ -251,6 +252,7 @@ def _take_over(native: Library, tensor_class: type[Any], signatures: _Signatures
     negative = tensor_class.__neg__
     native.hold_block("negate", Block([signatures.learn(ALL["neg"]).address, id(negative), 0], negative))
     tensor_class.__neg__ = native.tensor_fields.__neg__
+    tensor_class.__hash__ = native.tensor_fields.__hash__  # type: ignore[method-assign]
 
 
 _bridge: _Bridge | None = None
@@ -272,9 +274,15 @@ def install(tensor_class: type[Any]) -> None:
     signatures = _Signatures(native)
     native.hold("learn", signatures.learn)
     _take_over(native, tensor_class, signatures)
+    refusals = Block([0] * len(launch.REASONS))
+    native.hold_block("refusals", refusals)
     counters.watch("native_calls", lambda: native.get("calls"))
+    counters.watch("native_backwards", lambda: native.get("backwards"))
+    for position, reason in enumerate(launch.REASONS):
+        counters.watch(f"python_for_{reason}", lambda position=position: refusals.words[position])
     dispatch.set_performer(native.perform, bridge.bind)
     dispatch.set_backward(native.apply_entry, remember_backward)
+    tape.set_walker(native.walk_tape)
     native.set("enabled", 1)
 
 

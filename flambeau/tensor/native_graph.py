@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.runtime.native import graphs, heap_types, launch, layouts, library
+from flambeau.runtime.native import graphs, heap_types, layouts, library
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor.dispatch import CallPlan
 from flambeau.tensor.native_plan import Block, NativePlan, pack, performable
+from flambeau.tensor.plans import CallPlan
 
 __all__ = ["Check", "Source", "graph_entry"]
 
@@ -41,7 +41,7 @@ def graph_entry(
     native = library.load()
     if native is None or not performable(plan):
         return None
-    made = NativePlan(plan.run.function.name, plan, (launch.TUPLE, None, plan.count if returned is None else returned), {})
+    made = NativePlan(plan.run.function.name, plan, tuple(range(plan.count if returned is None else returned)), {})
     wanted = Block([w for meta, marked in arguments for w in pack(layouts.Argument, {"meta": id(meta), "marked": marked})], list(arguments))
     checked = Block([w for check in checks for w in _check(check)], list(checks))
     places = zip(sources, plan.metas, strict=True)

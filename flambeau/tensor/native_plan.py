@@ -12,18 +12,16 @@ from flambeau.runtime.generator import default_generator
 from flambeau.runtime.launch import TaskArray
 from flambeau.runtime.native import launch, layouts
 from flambeau.runtime.native.language import Struct
-from flambeau.tensor.dispatch import CallPlan
+from flambeau.runtime.storage import TensorMeta
+from flambeau.tensor.plans import CallPlan
 
-__all__ = ["Block", "Container", "NativePlan", "container_of", "pack", "performable", "recording_of", "remember_backward"]
+__all__ = ["Block", "NativePlan", "pack", "performable", "recording_of", "remember_backward"]
 
 # Backward functions of one plan that native code gets to know, one after another.
 _MOST_BACKWARDS = 16
 
 # What a plain alias of an operand is seen through.
 NO_STEPS: tuple[Any, ...] = ()
-
-# How results are put together: form, class and count.
-Container = tuple[int, type[Any] | None, int]
 
 
 class Block:
@@ -55,7 +53,7 @@ class NativePlan:
     __slots__ = ("block", "hash", "kept", "name", "tasks")
 
     def __init__(
-        self, name: str, call_plan: CallPlan | None, container: Container, fields: Mapping[str, int], steps: Sequence[Any] = ()
+        self, name: str, call_plan: CallPlan | None, structure: Any, fields: Mapping[str, int], steps: Sequence[Any] = ()
     ) -> None:  # fmt: skip
         self.name = name
         self.tasks: TaskArray | None = None
@@ -63,7 +61,7 @@ class NativePlan:
         self.hash = fields.get("hash", 0)
         words = {**fields, "owner": id(self)}
         if call_plan is not None:
-            self._fill(words, call_plan, container, steps)
+            self._fill(words, call_plan, structure, steps)
         self.block = Block(pack(layouts.Plan, words))
 
     def _keep(self, words: Sequence[int], *kept: Any) -> int:
@@ -71,10 +69,9 @@ class NativePlan:
         self.kept.append(block)
         return block.address
 
-    def _fill(self, fields: dict[str, int], plan: CallPlan, container: Container, steps: Sequence[Any]) -> None:
+    def _fill(self, fields: dict[str, int], plan: CallPlan, structure: Any, steps: Sequence[Any]) -> None:
         run = plan.run
-        fields["structure"], kind, fields["returned"] = container
-        fields["container"] = 0 if kind is None else id(kind)
+        fields["structure"] = self._keep(_description(structure), structure)
         fields["inputs"] = len(plan.metas)
         fields["made"] = len(run.outputs)
         if plan.derivative is not None:
@@ -154,40 +151,55 @@ def recording_of(plan: CallPlan) -> Block:
     return plan.recording
 
 
-def remember_backward(plan: CallPlan, derivative: Derivative, found: CallPlan) -> None:
-    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents have its metadata."""
-    if plan.recording is None or derivative is not plan.derivative or not all(derivative.given) or not performable(found):
+def remember_backward(
+    plan: CallPlan, derivative: Derivative, found: CallPlan, given: Sequence[TensorMeta], places: Sequence[int],
+    copies: Mapping[int, CallPlan],
+) -> None:  # fmt: skip
+    """Let native code run the backward of ``plan``'s entries by ``found`` where saved values and cotangents are ``given``.
+
+    ``derivative`` is the one of ``plan``, or one for fewer cotangents. ``places`` tells where in an entry are the saved values it
+    takes, ``copies`` which operands are copied before.
+    """
+    if plan.recording is None or not all(derivative.given) or len(plan.recording.kept) > _MOST_BACKWARDS:
         return
-    if len(plan.recording.kept) > _MOST_BACKWARDS:
+    if not all(map(performable, (found, *copies.values()))):
         return
+    assert isinstance(plan.derivative, Derivative)
     aliases = [NO_STEPS] * len(found.run.outputs)
-    native = NativePlan(found.run.function.name, found, (launch.LIST, None, found.count), {}, aliases)
-    cotangents = Block([place for place, here in enumerate(derivative.split.present) if here])
-    numbers = Block(list(derivative.saved_numbers))
-    metas = Block(list(map(id, found.metas)))
+    native = NativePlan(found.run.function.name, found, list(range(found.count)), {}, aliases)
+    present = list(enumerate(zip(plan.derivative.split.present, derivative.split.present, strict=True)))
+    cotangents = Block([place for place, (_, here) in present if here])
+    missing = Block([place for place, (usually, here) in present if usually and not here])
+    saved, numbers, metas = Block(places), Block(list(derivative.saved_numbers)), Block(list(map(id, given)), given)
+    natives = [NativePlan("clone", copy, 0, {}) for copy in copies.values()]
+    copied = Block([w for at, n in zip(copies, natives, strict=True) for w in (at, n.block.address)], natives)
+    place = layouts.Recording.offset("backward") // 8
     backward = Block(pack(layouts.Backward, {
-        "plan": native.block.address, "saved_count": len(derivative.saved), "cotangent_count": sum(derivative.split.present),
-        "cotangents": cotangents.address, "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
-    }), native, cotangents, numbers, metas)  # fmt: skip
+        "plan": native.block.address, "saved_count": len(places), "saved": saved.address,
+        "cotangent_count": len(cotangents.words), "cotangents": cotangents.address,
+        "missing_count": len(missing.words), "missing": missing.address,
+        "number_count": len(derivative.saved_numbers), "numbers": numbers.address, "metas": metas.address,
+        "copy_count": len(copies), "copies": copied.address, "next": plan.recording.words[place],
+    }), native, saved, cotangents, missing, numbers, metas, copied)  # fmt: skip
     # Never let go: native code may be in the middle of an earlier one.
     plan.recording.kept = (*plan.recording.kept, backward)
-    plan.recording.words[layouts.Recording.offset("backward") // 8] = backward.address
+    plan.recording.words[place] = backward.address
 
 
-def container_of(structure: Any) -> Container | None:
-    """How the results of an operator are put together; None where only Python can."""
-    if structure == 0 and isinstance(structure, int):
-        return launch.SINGLE, None, 1
-    if isinstance(structure, (tuple, list)) and list(structure) == list(range(len(structure))):
-        if hasattr(structure, "_fields"):
-            return launch.CLASS, type(structure), len(structure)
-        if type(structure) in (tuple, list):
-            return launch.TUPLE if isinstance(structure, tuple) else launch.LIST, None, len(structure)
-    return None
+def _description(structure: Any) -> list[int]:
+    """A structure of results as `launch.build` reads it."""
+    if structure is None:
+        return [launch.NOTHING, 0, 0]
+    if isinstance(structure, int):
+        return [launch.SINGLE, structure, 0]
+    kind = launch.CLASS if hasattr(structure, "_fields") else launch.TUPLE if isinstance(structure, tuple) else launch.LIST
+    return [kind, len(structure), id(type(structure)), *(word for part in structure for word in _description(part))]
 
 
 def performable(plan: CallPlan) -> bool:
     """Whether native code can run, wrap and record what the plan gives."""
     if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
+        return False
+    if any(node.dtype.is_complex for node in plan.run.function.graph.inputs[len(plan.metas) :]):
         return False
     return plan.run.views is not None or isinstance(plan.run.bound, BoundProgram)

@@ -18,7 +18,10 @@ _TYPES: dict[dtype, Any] = {
 
 
 def read_number(address: int, kind: dtype) -> Any:
-    """The element of type ``kind`` at an address, as a bool, an int or a float."""
+    """The element of type ``kind`` at an address, as a bool, an int, a float or a complex number."""
+    if kind.is_complex:
+        real, half = kind.to_real(), kind.itemsize // 2
+        return complex(read_number(address, real), read_number(address + half, real))
     simple = _TYPES.get(kind)
     if simple is not None:
         return simple.from_address(address).value

@@ -255,30 +255,62 @@ class _Engine:
     def _run_entry(self, entry: Entry, cotangents: list[TensorBase | None] | None) -> Sequence[TensorBase | None]:
         if cotangents is None:
             return [None] * len(entry.edges)
-        for output, hooks in entry._output_hooks.items() if entry._output_hooks else ():
-            gradient = cotangents[output]
-            if gradient is not None:
-                cotangents[output] = _run_tensor_hooks(hooks, gradient)
-        for hook in list(entry._pre_hooks) if entry._pre_hooks else ():
-            changed = hook(tuple(cotangents))
-            if changed is not None:
-                cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+        cotangents = _run_hooks_before(entry, cotangents)
         if self.wanted is not None:
             for output, gradient in enumerate(cotangents):
                 if (entry, output) in self.wanted and gradient is not None:
                     self.found[self.wanted[entry, output]] = gradient
         if self.needed is not None and entry not in self.needed:
             return [None] * len(entry.edges)
-        gradients = entry.apply(cotangents)
-        if context.anomaly:
-            _look_for_nan(entry, gradients)
-        if not self.retain_graph:
-            entry.release()
-        for hook in list(entry._hooks) if entry._hooks else ():
-            changed = hook(tuple(gradients), tuple(cotangents))
-            if changed is not None:
-                gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
-        return gradients
+        return _apply(entry, cotangents, self.retain_graph)
+
+
+def _run_hooks_before(entry: Entry, cotangents: list[TensorBase | None]) -> list[TensorBase | None]:
+    """What the hooks of an entry's outputs and its own make of its cotangents."""
+    for output, hooks in entry._output_hooks.items() if entry._output_hooks else ():
+        gradient = cotangents[output]
+        if gradient is not None:
+            cotangents[output] = _run_tensor_hooks(hooks, gradient)
+    for hook in list(entry._pre_hooks) if entry._pre_hooks else ():
+        changed = hook(tuple(cotangents))
+        if changed is not None:
+            cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+    return cotangents
+
+
+def _apply(entry: Entry, cotangents: list[TensorBase | None], retain_graph: bool) -> Sequence[TensorBase | None]:
+    """The gradients of an entry, as its hooks leave them."""
+    gradients = entry.apply(cotangents)
+    if context.anomaly:
+        _look_for_nan(entry, gradients)
+    if not retain_graph:
+        entry.release()
+    for hook in list(entry._hooks) if entry._hooks else ():
+        changed = hook(tuple(gradients), tuple(cotangents))
+        if changed is not None:
+            gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
+    return gradients
+
+
+# -- the native walk ------------------------------------------------------------------------------------
+def _run_unusual(entry: Entry, cotangents: list[TensorBase | None], retain_graph: bool) -> list[TensorBase | None]:
+    gradients = list(_apply(entry, _run_hooks_before(entry, cotangents), retain_graph))
+    if len(gradients) != len(entry.edges):
+        raise ValueError(f"{entry.name}: its hooks returned {len(gradients)} gradients, it has {len(entry.edges)}")
+    return gradients
+
+
+def _no_walk(*_: Any) -> Any:
+    return NotImplemented
+
+
+_walk: Callable[..., Any] = _no_walk
+
+
+def set_walker(walk: Callable[..., Any]) -> None:
+    """Called once by native dispatch: what walks the tape to its leaves, or gives NotImplemented (see `runtime.native.walk`)."""
+    global _walk
+    _walk = walk
 
 
 def run_backward(
@@ -292,7 +324,13 @@ def run_backward(
     """
     previous = context.grad_enabled
     context.grad_enabled = create_graph
+
+    def accumulate_hooked(leaf: TensorBase, gradient: TensorBase) -> None:
+        accumulate(leaf, _run_tensor_hooks(leaf.hooks, gradient))
+
     try:
+        if inputs is None and _walk(roots, retain_graph, _run_unusual, accumulate_hooked, add) is not NotImplemented:
+            return {}
         return _Engine(retain_graph=retain_graph, inputs=inputs, accumulate=accumulate, add=add).run(roots)
     finally:
         context.grad_enabled = previous

@@ -146,8 +146,8 @@ class TensorCore(TensorBase):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether gradients flow to a leaf; returns self."""
-        if requires_grad and not self.meta.dtype.is_floating_point:
-            raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self.meta.dtype}")
+        if requires_grad and not self.meta.dtype.is_inexact:
+            raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, got {self.meta.dtype}")
         if self.entry is not None and not requires_grad:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. Use detach() to stop the gradient at a result.")
         self._requires_grad = bool(requires_grad)
@@ -308,7 +308,7 @@ class TensorCore(TensorBase):
         return float(self.item())
 
     def __index__(self) -> int:
-        if self.meta.dtype.is_floating_point or self.meta.numel != 1:
+        if self.meta.dtype.is_inexact or self.meta.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 

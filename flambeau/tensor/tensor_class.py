@@ -10,6 +10,8 @@ from flambeau.core.shape import Size
 from flambeau.ops.declare import default_float
 from flambeau.tensor import dispatch, native, overriding
 from flambeau.tensor.creation import legacy_tensor
+from flambeau.tensor.functions_complex import ComplexMethods
+from flambeau.tensor.functions_fourier import FourierMethods
 from flambeau.tensor.indexing import ItemMethods
 from flambeau.tensor.methods_index import IndexMethods
 from flambeau.tensor.methods_linear import ProductMethods
@@ -25,7 +27,7 @@ from flambeau.tensor.tensor import TensorCore
 
 class Tensor(
     OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
-    MathMethods, QueryMethods, TensorCore,
+    MathMethods, QueryMethods, ComplexMethods, FourierMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from flambeau import prims as p
 from flambeau.core import dtypes
+from flambeau.core.aval import Aval
 from flambeau.core.symbolic import product
+from flambeau.derivative.differentiate import gradients
+from flambeau.interp.functions import GraphFunction
 from flambeau.interp.tracing import Template, fill
-from flambeau.ir.graph import INPUT
+from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node
 from flambeau.ops.declare import Operator
 from flambeau.prims.indexing import strided_positions
 from flambeau.runtime.native.records import ViewFields
+from flambeau.runtime.storage import TensorMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,16 @@ def _put_step(source: Node, view: Node, value: Node) -> Node:
             return p.scatter(source, flat, positions, mode="set")
         case "expand" if view.shape == source.shape:
             return value
+        case "part":
+            index = attributes["index"]
+            other = p.part(source, index=1 - index)
+            return p.pair(other, value) if index else p.pair(value, other)
+        case "as_real":
+            return p.as_complex(value)
+        case "as_complex":
+            return p.as_real(value)
+        case "whole":
+            return value
         case "diagonal":
             rank = len(source.shape)
             rows, columns = (p.iota(shape=source.shape, axis=rank - 2 + i, dtype=dtypes.int64) for i in range(2))
@@ -102,3 +118,29 @@ def base_of(node: Node) -> Node:
     while node.op is not INPUT:
         node = node.sources[0]
     return node
+
+
+def _shown(base: Node, steps: Sequence[Step]) -> Node:
+    for step in steps:
+        base = step.through(base)
+    return base
+
+
+@lru_cache(1 << 12)
+def read_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """From the gradient of a view to that of its base."""
+    source = graph_input("base", Aval(base.shape, base.dtype))
+    view = _shown(source, steps)
+    gradient = graph_input("gradient", view.aval)
+    (part,) = gradients([view], [gradient], [source])
+    assert part is not None, "a view depends on what it shows"
+    return GraphFunction("view_backward", Graph((gradient,), (part,)), 1)
+
+
+@lru_cache(1 << 12)
+def write_backward(base: TensorMeta, steps: tuple[Step, ...]) -> GraphFunction:
+    """From the gradient of an overwritten base to those of the base before and of what was written into the view."""
+    gradient = graph_input("gradient", Aval(base.shape, base.dtype))
+    view = _shown(gradient, steps)
+    rest = put(gradient, view, p.constant(0, view.shape, view.dtype))
+    return GraphFunction("view_backward", Graph((gradient,), (rest, view)), 1)

@@ -240,6 +240,9 @@ import sys
 import flambeau as torch
 x = torch.ones(3, 5)
 print(torch.softmax(x, 1).sum().item(), torch.compile(lambda x: (x @ x.t()).relu())(x)[0, 0].item(), end=" ")
+for n in range(2, 6):  # sizes that the same program is bound to
+    torch.randn(n, 5)
+    (x[:n, :n] + 1).sum()
 print(any(name.startswith(("flambeau.codegen.cpu.loops", "flambeau.templates")) for name in sys.modules))
 """
 

@@ -1,4 +1,4 @@
-"""Writes random programs and compares them plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show]``.
+"""Writes random programs and compares them plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show] [--flush] [--exit] [--apart]``.
 
 A seed gives one program as source text: arithmetic, views and in-place changes, loops, branches on numbers and on tensor values,
 closures, containers, exceptions, printing. Every operator in it is exact, so results must agree in every bit.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import linecache
+import os
 import random
+import signal
 import sys
 from typing import Any
 
 import flambeau as torch
 from tests.capture.corpus.harness import Program, compare
+from tests.capture.corpus.stress import stressed
 
 # The shapes of the variables whose names start with these letters.
 SHAPES = {"v": (4,), "m": (2, 2), "h": (2,), "s": ()}
@@ -228,14 +231,37 @@ def source_of(seed: int) -> str:
     return Writer(seed).program()
 
 
-def run(seed: int) -> str | None:
-    """The first difference between the plain and the compiled program of a seed, or None."""
+def run(seed: int, flush: bool = False, leave: bool = False) -> str | None:
+    """The first difference between the plain and the compiled program of a seed, or None; the capture's switches as in `stressed`."""
     text, name = source_of(seed), f"<fuzz {seed}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space: dict[str, Any] = {"torch": torch, "__name__": "tests.capture.fuzzed"}
     exec("from tests.capture.corpus.harness import ramp", space)
     exec(compile(text, name, "exec"), space)
-    return compare(Program(name, space["make"], 0.0, True, False, ("function",)))[0]
+    with stressed(flush=flush, leave=leave):
+        return compare(Program(name, space["make"], 0.0, True, False, ("function",)))[0]
+
+
+def told(seed: int, flush: bool, leave: bool) -> str | None:
+    """As `run`, with errors in words."""
+    try:
+        return run(seed, flush, leave)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def apart(seed: int, flush: bool, leave: bool) -> str | None:
+    """As `told`, in a process of its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, (told(seed, flush, leave) or "").encode()[:4000])
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        found = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    return f"crashed by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else found or None
 
 
 def main() -> int:
@@ -243,13 +269,13 @@ def main() -> int:
     parser.add_argument("first", nargs="?", type=int, default=0)
     parser.add_argument("count", nargs="?", type=int, default=500)
     parser.add_argument("--show", action="store_true", help="print the programs that differ")
+    parser.add_argument("--flush", action="store_true", help="run what is recorded after every operator")
+    parser.add_argument("--exit", action="store_true", help="leave the recorded program at every check")
+    parser.add_argument("--apart", action="store_true", help="run each program in a process of its own, which may crash")
     options = parser.parse_args()
     bad = 0
     for seed in range(options.first, options.first + options.count):
-        try:
-            found = run(seed)
-        except Exception as error:
-            found = f"{type(error).__name__}: {error}"
+        found = (apart if options.apart else told)(seed, options.flush, options.exit)
         if found:
             bad += 1
             print(f"seed {seed}: {found[:300]}", flush=True)

@@ -132,11 +132,29 @@ def test_steady_eager_step_runs_natively() -> None:
     step, ids, targets = training_step(2)
     repeat(step, ids, targets, 4)
     found = changes(lambda: repeat(step, ids, targets, 10))
-    assert found.keys() <= {"eager_calls", "native_calls"}
-    calls = found["eager_calls"] + found.get("native_calls", 0)
     if config.native:
-        assert calls == 530
-        assert found["native_calls"] == 490
+        # Every operator and every entry of the tape, clipping and the optimizer included.
+        assert found == {"native_calls": 510, "native_backwards": 430}
+    else:
+        assert found == {"eager_calls": 510, "eager_backwards": 430}
+
+
+def test_calls_left_to_python_are_counted_with_their_reasons() -> None:
+    x, y = torch.ones(3, 7, 11), torch.ones(11, 7, 3, requires_grad=True)
+
+    def call() -> None:
+        torch.Tensor.add(x, x)  # native from the third time on
+        with torch.autograd.detect_anomaly():
+            torch.exp(y).sum().backward()  # a mode that only Python knows
+
+    found = changes(lambda: [call() for _ in range(4)])
+    if not config.native:
+        assert not any("native" in name or "python" in name for name in found)
+        assert found["eager_backwards"] == 2 * 4
+        return
+    assert found["native_calls"] == 2
+    assert found["eager_calls"] == found["python_for_new"] + found["python_for_modes"] - found["eager_backwards"]
+    assert (found["python_for_new"], found["eager_backwards"]) == (2, 2 * 4)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -71,6 +71,19 @@ def test_kernels_of_a_function(name: str) -> None:
     assert sum(buffer.role == "temporary" for buffer in schedule.buffers) == temporaries
 
 
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_time_steps_share_their_kernels(layer: str) -> None:
+    def kernels(steps: int) -> int:
+        model = getattr(torch.nn, layer)(16, 24, 2, batch_first=True)
+
+        def gradients(x: Any) -> Any:
+            return torch.autograd.grad(model(x)[0].sum(), list(model.parameters()))
+
+        return len({kernel.text for kernel in program_of(gradients, torch.randn(5, steps, 16)).emitted})
+
+    assert kernels(9) == kernels(6)
+
+
 @pytest.mark.parametrize("shapes", [[(33, 7)] * 20, [(16, 16), (16,), (64, 16), (64,), (3, 5, 7)] * 4])
 def test_one_launch_updates_all_parameters(shapes: list[tuple[int, ...]]) -> None:
     parameters = [torch.nn.Parameter(torch.randn(*shape)) for shape in shapes]

@@ -29,6 +29,13 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "slice": (lambda a: a[:, 1:4] * 2, [(3, 5, 7, 19)]),
     "pad": (lambda a: F.pad(a, (1, 2, 3, 4)), [(3, 5, 7, 19)]),
     "roll": (lambda a: a.roll(1, 0), [(3, 5, 7, 19)]),
+    "sum of a leading axis": (lambda a: a.sum(0), [(3, 5, 7, 19)]),
+    "sum of leading axes": (lambda a: a.sum((0, 1)), [(3, 5, 7, 19)]),
+    "mean of a middle axis": (lambda a: a.mean(1), [(3, 5, 7, 19)]),
+    "mean of each channel": (lambda a: a.mean((0, 2, 3)), [(3, 5, 7, 19)]),
+    "softmax of channels": (lambda a: torch.softmax(a, 1), [(3, 5, 7, 19)]),
+    "variance of a leading axis": (lambda a: a.var(0), [(3, 5, 7, 19)]),
+    "group norm": (lambda a, w, b: F.group_norm(a, 2, w, b), [(3, 4, 7, 19), (4,), (4,)]),
     "layer norm": (lambda a, w, b: F.layer_norm(a, (19,), w, b), [(3, 700, 19), (19,), (19,)]),
 }
 

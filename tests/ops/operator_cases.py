@@ -60,6 +60,8 @@ class _Tracer:
         array = np.asarray(value, exact_type(value).numpy) if weak else value
         if not weak and array.dtype == np.float64:
             array = array.astype(self.float_type.numpy)
+        if not weak and array.dtype == np.complex128:
+            array = array.astype(self.float_type.to_complex().numpy)
         aval = Aval(tuple(self.size(n) for n in array.shape), dtypes.BY_NUMPY[array.dtype], weak=weak)
         self.inputs.append(graph_input(f"x{len(self.inputs)}", aval))
         self.arrays.append(array)
@@ -132,7 +134,7 @@ def check_against(operator: Operator, oracle: Callable[..., Any], float_type: dt
             # Integers become float32 by promotion, whatever the float type of the others.
             tolerance = max(loosest, 2e-6) if result.dtype == np.float32 else loosest
             if result.dtype.kind not in "iub":
-                result = result.astype(np.float64)
+                result = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
             np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{operator.name}{describe(call)}")
 
 

@@ -22,14 +22,14 @@ from flambeau.runtime.generator import default_generator
 from flambeau.tensor import tensor_class
 from flambeau.tensor.autograd import grad
 from flambeau.tensor.grad_mode import no_grad
-from flambeau.tensor.tensor import tensor_over
+from flambeau.tensor.tensor import from_memory, tensor_over
 from tests.ops.operator_cases import Traced, describe, trace
 
 Tensor = tensor_class.Tensor
 Layout = Callable[[Any], Any]
 
 # Largest error allowed, absolute and relative: results of a whole operator against the same graph in numpy.
-TOLERANCES = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2}
+TOLERANCES = {"float64": 1e-9, "float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2, "complex128": 1e-9, "complex64": 3e-5}
 GUARD = 64  # elements of canary on both sides of every buffer
 
 
@@ -100,6 +100,8 @@ LAYOUTS = {"contiguous": contiguous, "transposed": transposed, "stepped": steppe
 # -- calls ----------------------------------------------------------------------------------------------
 def convert(array: Any, kind: dtype) -> Any:
     """A sample's float64 array in ``kind``: integers keep the sign and spread the values."""
+    if isinstance(array, np.ndarray) and array.dtype == np.complex128:
+        return array.astype(kind.to_complex().numpy)
     if not isinstance(array, np.ndarray) or array.dtype != np.float64:
         return array
     if kind.is_floating_point:
@@ -176,7 +178,7 @@ def _drawn(draws: Sequence[Node], sizes: dict[str, int]) -> list[Any]:
     nodes = [Node(n.op, (), **{**n.attributes, "shape": tuple(evaluate(d, sizes) for d in n.shape)}) for n in draws]
     state = default_generator.clone_state()
     plan = plan_function(GraphFunction("draws", Graph((), tuple(nodes)), 0), (), {}, (), [(None, None)] * len(nodes))
-    arrays = [tensor_class.from_memory(o.memory, o.address, o.meta, Tensor).array().copy() for o in run_plan(plan, (), ())]
+    arrays = [from_memory(o.memory, o.address, o.meta, Tensor).array().copy() for o in run_plan(plan, (), ())]
     default_generator.assign(state)
     return arrays
 
@@ -200,7 +202,8 @@ def compare(found: Any, wanted: Any, what: str, tolerance: float | None = None) 
     name = dtypes.BY_NUMPY[wanted.dtype].name
     if name in TOLERANCES:
         limit = TOLERANCES[name] if tolerance is None else tolerance
-        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=limit, atol=limit, err_msg=what)
+        wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(found.astype(wide), wanted.astype(wide), rtol=limit, atol=limit, err_msg=what)
     else:
         np.testing.assert_array_equal(found, wanted, err_msg=what)
 
@@ -220,7 +223,7 @@ class Differentiated:
         def tensor(name: str, array: Any) -> Any:
             guard = layout(array)
             self.guards.append(guard)
-            if array.dtype == np.float64 and name not in constant:
+            if array.dtype in (np.float64, np.complex128) and name not in constant:
                 self.leaves.append(guard)
                 guard.tensor.requires_grad_(True)
             return guard.tensor
@@ -231,27 +234,32 @@ class Differentiated:
         """The float results of the operator (or of ``function``), not yet weighed."""
         default_generator.manual_seed(3)
         out = (function or self.operator)(*self.call[0], **self.call[1])
-        return [t for t in leaves(out) if t.meta.dtype.is_floating_point]
+        return [t for t in leaves(out) if t.meta.dtype.is_inexact]
+
+    def _uniform(self, low: float, high: float, shape: tuple[int, ...], like: np.dtype[Any]) -> Any:
+        """Random numbers; complex ones have both parts in the range."""
+        real = np.asarray(self.random.uniform(low, high, shape))
+        return (real + 1j * self.random.uniform(low, high, shape) if like.kind == "c" else real).astype(like)
 
     def cotangents(self, results: Sequence[Any]) -> list[Any]:
         """The weights of the results in the loss, the same at every call."""
         if not self.weights:
-            self.weights = [np.asarray(self.random.uniform(0.5, 1.5, r.meta.shape)).astype(r.meta.dtype.numpy) for r in results]
+            self.weights = [self._uniform(0.5, 1.5, r.meta.shape, r.meta.dtype.numpy) for r in results]
         return [tensor_over(w.copy()) for w in self.weights]
 
     def loss(self) -> float:
         results = self.results()
         self.cotangents(results)
-        return float(sum((w * r.array()).sum() for w, r in zip(self.weights, results, strict=True)))
+        return float(sum((w.conj() * r.array()).real.sum() for w, r in zip(self.weights, results, strict=True)))
 
     def gradients(self, function: Callable[..., Any] | None = None) -> list[Any]:
         """Arrays of the gradients by the leaves, zeros where there is none."""
         results = self.results(function)
         given = [(r, c) for r, c in zip(results, self.cotangents(results), strict=True) if r.requires_grad]
         if not given:
-            return [np.zeros(g.view.shape) for g in self.leaves]
+            return [np.zeros_like(g.view) for g in self.leaves]
         found = grad([r for r, _ in given], [g.tensor for g in self.leaves], [c for _, c in given], allow_unused=True)
-        return [np.zeros(g.view.shape) if f is None else f.array() for f, g in zip(found, self.leaves, strict=True)]
+        return [np.zeros_like(g.view) if f is None else f.array() for f, g in zip(found, self.leaves, strict=True)]
 
     def check(self, found: Sequence[Any], tolerance: float = 2e-5, step: float = 1e-5) -> None:
         """Gradients agree with central differences of the loss along random directions, leaf by leaf."""
@@ -260,13 +268,13 @@ class Differentiated:
             start = guard.view.copy()
             for _ in range(2):
                 # Through the same layout, so that elements that share memory move together.
-                direction = self.layout(self.random.uniform(-1, 1, start.shape)).view
+                direction = self.layout(self._uniform(-1, 1, start.shape, start.dtype)).view
                 values = []
                 for sign in (1, -1):
                     guard.view[...] = start + sign * step * direction
                     with no_grad():
                         values.append(self.loss())
                 guard.view[...] = start
-                numeric, derived = (values[0] - values[1]) / (2 * step), float((gradient * direction).sum())
+                numeric, derived = (values[0] - values[1]) / (2 * step), float((gradient.conj() * direction).real.sum())
                 message = f"gradient of {self.operator.name} by leaf {k}"
                 np.testing.assert_allclose(derived, numeric, rtol=tolerance, atol=tolerance, err_msg=message)

@@ -38,7 +38,7 @@ def _same_bits(found: list[Any], wanted: list[Any], what: str, exact: bool) -> N
         if not exact:
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6, err_msg=what)
             continue
-        np.testing.assert_array_equal(a.view(f"u{a.itemsize}") if a.ndim else a, b.view(f"u{b.itemsize}") if b.ndim else b, err_msg=what)
+        np.testing.assert_array_equal(*(np.ascontiguousarray(v).view(np.uint8) for v in (a, b)), err_msg=what)
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

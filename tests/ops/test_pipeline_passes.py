@@ -17,6 +17,7 @@ from flambeau.ir.verify import verify_graph, verify_schedulable
 from flambeau.ops.declare import ALL
 from flambeau.passes.simplify import simplify
 from flambeau.prims.pointwise import add, cast
+from flambeau.schedule.complex_parts import split_complex
 from flambeau.schedule.legalize import legalize
 from flambeau.schedule.schedule import make_schedule
 from flambeau.schedule.specs import InputSpec, OutputSpec
@@ -27,11 +28,12 @@ from tests.ops.test_pipeline_gradient import DIFFERENTIABLE
 def _check(graph: Graph) -> None:
     """Verify after every pass down to the kernels."""
     verify_graph(graph)
-    simple = simplify(graph)
+    form = split_complex(graph, [InputSpec(None, scalar=n.aval.weak) for n in graph.inputs], [OutputSpec()] * len(graph.outputs))
+    verify_graph(form.graph)
+    simple = simplify(form.graph)
     verify_graph(simple)
     verify_schedulable(legalize(simple, {}))
-    specs = [InputSpec(None, scalar=n.aval.weak) for n in graph.inputs]
-    for call in make_schedule(graph, specs, [OutputSpec()] * len(graph.outputs)).calls:
+    for call in make_schedule(form.graph, form.inputs, form.outputs).calls:
         if call.built is not None:
             k.verify(call.built.kernel)
             assert len(call.built.buffers) == len(call.built.kernel.buffers)
@@ -43,11 +45,11 @@ def test_passes(name: str) -> None:
     call = samples_of(operator)[-1]
     traced = trace(operator, call, dtypes.float32)
     _check(traced.graph)
-    wanted = [n for n in traced.graph.inputs if n.dtype is dtypes.float32 and not n.aval.weak]
+    wanted = [n for n in traced.graph.inputs if n.dtype in (dtypes.float32, dtypes.complex64) and not n.aval.weak]
     if name not in DIFFERENTIABLE or not wanted:
         return
     with SizeScope(traced.sizes):
-        split = partition(traced.graph, wanted, [o.dtype.is_floating_point for o in traced.graph.outputs])
+        split = partition(traced.graph, wanted, [o.dtype.is_inexact for o in traced.graph.outputs])
     _check(split.forward)
     if split.backward.outputs:
         _check(split.backward)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,3 +67,17 @@ def test_normalized_rows(shape: list[int], axis: int, layout: str, compiled: boo
     np.testing.assert_allclose(found[1].numpy(), (centered * centered).sum(axis) + w.sum(), rtol=2e-5, atol=2e-5)
     for guard in guards:
         guard.check()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 15, 16, 17, 24, 25, 31, 32, 33, 40, 41, 48, 49, 63, 65, 80, 81, 100, 129])
+def test_every_element_of_a_row_counts(length: int) -> None:
+    """Rows of a known length stay in registers: as many as there are vectors, of which the last is not whole."""
+
+    def program(x: Any) -> Any:
+        return torch.amax(x, 1), torch.argmin(-x, 1), torch.any(x > 0.5, 1), torch.all(x < 0.5, 1), torch.sum(x, 1), torch.amin(-x, 1)
+
+    rows = np.eye(length, dtype=np.float32)
+    found = torch.compile(program)(torch.tensor(rows))
+    positions = np.arange(length)
+    for result, wanted in zip(found, (rows.max(1), positions, rows.max(1) > 0, rows.max(1) < 0, rows.sum(1), -rows.max(1)), strict=True):
+        np.testing.assert_array_equal(result.numpy(), wanted)

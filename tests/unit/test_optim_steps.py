@@ -277,8 +277,8 @@ def test_one_operation_steps_a_group() -> None:
     for _ in range(3):
         for parameter in params:
             parameter.grad = torch.ones(3)
-        before = counters["eager_calls"]
+        before = counters["eager_calls"] + counters["native_calls"]
         optimizer.step()
-    assert counters["eager_calls"] - before == 1
+    assert counters["eager_calls"] + counters["native_calls"] - before == 1
     steps = {id(optimizer.state[parameter]["step"]) for parameter in params}
     assert len(steps) == 1 and float(optimizer.state[params[0]]["step"]) == 3

@@ -91,15 +91,17 @@ class Accumulator:
             return self.finish_position([(values[2 * i], values[2 * i + 1]) for i in range(self.count)], fold_lanes)
         left = list(values)
         while len(left) > 1:
-            half = len(left) // 2
-            left = [combine(self.e, self.kind, self.element, left[i], left[i + half]) for i in range(half)]
+            half = (len(left) + 1) // 2
+            combined = [combine(self.e, self.kind, self.element, a, b) for a, b in zip(left, left[half:], strict=False)]
+            left = combined + left[len(combined) : half]
         return horizontal(self.e, self.kind, self.element, left[0]) if fold_lanes else left[0]
 
     def finish_position(self, pairs: list[tuple[Value, Value]], fold_lanes: bool) -> Value:
         e = self.e
         while len(pairs) > 1:
-            half = len(pairs) // 2
-            pairs = [self.better(pairs[i], pairs[i + half]) for i in range(half)]
+            half = (len(pairs) + 1) // 2
+            combined = [self.better(a, b) for a, b in zip(pairs, pairs[half:], strict=False)]
+            pairs = combined + pairs[len(combined) : half]
         value, position = pairs[0]
         while fold_lanes and value.width > 1:
             half = value.width // 2

@@ -45,7 +45,8 @@ class Memory:
                 depth,
                 lambda part=part, pointer=pointer: self.e.offset(pointer, self.indexing.scalar_of_terms(part, at), kind),
             )
-        return self.e.offset(pointer, copy * self.indexing.width, kind) if copy and even else pointer
+        step = self.indexing.steps.constant_step(index) or 1
+        return self.e.offset(pointer, copy * self.indexing.width * step, kind) if copy and even else pointer
 
     def addresses(self, buffer: int, index: Dim, kind: str, copy: int) -> Value:
         """The address of every lane, as a vector of pointers."""
@@ -82,7 +83,35 @@ class Memory:
         kind = memory_kind(element)
         if self.indexing.steps.is_contiguous(index):
             return self.load_vector(self.address(buffer, index, kind, copy), element, mask)
+        if self._is_every_other(index):
+            return self.to_register(self._load_every_other(self.address(buffer, index, kind, copy), kind, mask), element)
         return self.to_register(self.gather(self.addresses(buffer, index, kind, copy), kind, mask), element)
+
+    # Every other element is taken from two neighbouring vectors, the second of which ends with the last one wanted.
+    def _is_every_other(self, index: Dim) -> bool:
+        return self.indexing.width > 1 and self.indexing.steps.constant_step(index) == 2
+
+    def _halves(self, pointer: Value, kind: str, mask: Value | None) -> list[tuple[Value, Value | None]]:
+        """Both vectors' addresses, and masks of what is wanted in them."""
+        e, width = self.e, self.indexing.width
+        places = [(pointer, None), (e.offset(pointer, width - 1, kind), None)]
+        if mask is None:
+            return places  # type: ignore[return-value]
+        none = Value("zeroinitializer", "i1", width)
+        order = [[width if lane % 2 != part else lane // 2 + part * width // 2 for lane in range(width)] for part in (0, 1)]
+        return [(place, e.shuffle(mask, none, lanes)) for (place, _), lanes in zip(places, order, strict=True)]
+
+    def _load_every_other(self, pointer: Value, kind: str, mask: Value | None) -> Value:
+        e, width = self.e, self.indexing.width
+        parts = [e.load(at, kind, width) if m is None else e.masked_load(at, kind, m) for at, m in self._halves(pointer, kind, mask)]
+        return e.shuffle(*parts, [lane if lane < width else lane + 1 for lane in range(0, 2 * width, 2)])
+
+    def _store_every_other(self, value: Value, pointer: Value, kind: str, mask: Value | None) -> None:
+        e, width = self.e, self.indexing.width
+        mask = e.const(True, "i1", width) if mask is None else mask
+        for part, (at, m) in enumerate(self._halves(pointer, kind, mask)):
+            assert m is not None
+            e.masked_store(e.shuffle(value, value, [lane // 2 + part * width // 2 for lane in range(width)]), at, m)
 
     def load_vector(self, pointer: Value, element: dtype, mask: Value | None) -> Value:
         kind = memory_kind(element)
@@ -102,6 +131,8 @@ class Memory:
         kind = memory_kind(element)
         if self.indexing.steps.is_contiguous(index):
             self.store_vector(self.address(buffer, index, kind, copy), element, value, mask)
+        elif self._is_every_other(index):
+            self._store_every_other(self.to_memory(value, element), self.address(buffer, index, kind, copy), kind, mask)
         else:
             self.scatter(self.to_memory(value, element), self.addresses(buffer, index, kind, copy), mask)
 

@@ -62,6 +62,9 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
+        own = self._parameters  # the way through __getattr__ takes as long as a small product
+        if "weight" in own and "bias" in own:
+            return F.linear(input, own["weight"], own["bias"])
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:

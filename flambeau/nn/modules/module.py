@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from flambeau.core.dtypes import dtype
 from flambeau.core.stamps import StampedDict, bump_module_stamp
+from flambeau.nn.modules import native_module
 from flambeau.nn.modules.module_hooks import (
     ModuleHooks,
     register_module_buffer_registration_hook,
@@ -485,3 +486,6 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype
     like = given.get("tensor")
     device, element = (given.get("device"), given.get("dtype")) if like is None else (like.device, like.dtype)
     return device, element, bool(given.get("non_blocking", False)), given.get("memory_format")
+
+
+native_module.install(Module)

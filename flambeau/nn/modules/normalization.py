@@ -60,6 +60,9 @@ class LayerNorm(_Affine):
         self._create_affine(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
+        own = self._parameters  # see Linear.forward
+        if "weight" in own and "bias" in own:
+            return F.layer_norm(input, self.normalized_shape, own["weight"], own["bias"], self.eps)
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:

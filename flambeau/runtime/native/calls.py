@@ -23,22 +23,22 @@ from flambeau.runtime.native.keys import (
     GRADIENTS_OFF,
     INFERENCE,
     INTO,
-    MAX_NUMBERS,
     MAX_PARAMETERS,
-    MAX_TENSORS,
-    MAX_WORDS,
     MULTIPLIER,
     add_word,
+    begin,
     int_of,
     is_tensor,
+    listed,
     make_key,
 )
 from flambeau.runtime.native.language import Word, Words, inline, native, stack
-from flambeau.runtime.native.launch import MISSED, UNUSUAL, perform
+from flambeau.runtime.native.launch import ARGUMENTS, MISSED, MODES, NEW, UNUSUAL, perform, refuse
 from flambeau.runtime.native.layouts import Arguments, Binary, Object, Plan, Signature, Tensor, shared
 from flambeau.runtime.native.memory import none
 
-ARGUMENTS_WORDS = 8
+ARGUMENTS_WORDS = Arguments.size // 8
+
 
 
 @inline
@@ -121,9 +121,9 @@ def perform_counted(plan: Plan, arguments: Arguments) -> Word:
 def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     """The result of a call; 0 with an error set, UNUSUAL, or MISSED with the key in ``arguments``."""
     if not modes_allow():
-        return UNUSUAL
+        return refuse(MODES)
     if not make_key(arguments, signature, values):
-        return UNUSUAL
+        return refuse(ARGUMENTS)
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
@@ -159,11 +159,12 @@ def place_keyword(signature: Signature, values: Words, name: Word, value: Word) 
     return 0
 
 
-@inline
-def begin(arguments: Arguments, key: Words, tensors: Words, numbers: Words) -> None:
-    arguments.key = key
-    arguments.tensors = tensors
-    arguments.numbers = numbers
+@native
+def count_refusal(reason: Word) -> None:
+    """Count a call that goes to Python."""
+    if shared.enabled:
+        counts: Words = shared.refusals
+        counts[reason] += 1
 
 
 @native
@@ -187,9 +188,8 @@ def call_with(function: Word, first: Word, second: Word, given: Words, count: Wo
 def operator_call(operator: Object, given: Words, count: Word, names: Word) -> Word:
     """``Operator.__call__``."""
     signature = signature_of(operator)
-    key = stack(MAX_WORDS)
     arguments: Arguments = stack(ARGUMENTS_WORDS)
-    result = UNUSUAL
+    result = refuse(ARGUMENTS)
     if signature and may_be_positional(signature, count, names):
         values = stack(MAX_PARAMETERS)
         for i in range(count):
@@ -200,12 +200,17 @@ def operator_call(operator: Object, given: Words, count: Word, names: Word) -> W
         if names:
             fits = place_keywords(signature, values, names, given + 8 * count)
         if fits:
-            begin(arguments, key, stack(MAX_TENSORS), stack(MAX_NUMBERS))
+            room = 0
+            if signature.lists:
+                room = listed(signature, values)
+            begin(arguments, room)
             result = attempt(arguments, signature, values)
     if result == UNUSUAL:
+        count_refusal(shared.reason)
         return call_with(shared.call_python, 0, operator, given, count, names)
     if result == MISSED:
-        bytes = PyBytes_FromStringAndSize(key, 8 * arguments.words)
+        count_refusal(NEW)
+        bytes = PyBytes_FromStringAndSize(arguments.key, 8 * arguments.words)
         if not bytes:
             return 0
         result = call_with(shared.missed, bytes, operator, given, count, names)
@@ -227,7 +232,7 @@ def binary(a: Object, b: Object, operation: Binary) -> Word:
         for i in range(2, signature.parameters):
             values[i] = 0
         arguments: Arguments = stack(ARGUMENTS_WORDS)
-        begin(arguments, stack(MAX_WORDS), stack(MAX_TENSORS), stack(MAX_NUMBERS))
+        begin(arguments, 0)
         result = attempt(arguments, signature, values)
         if result != UNUSUAL and result != MISSED:
             return result
@@ -282,7 +287,7 @@ def number_negative(a: Object) -> Word:
         for i in range(1, signature.parameters):
             values[i] = 0
         arguments: Arguments = stack(ARGUMENTS_WORDS)
-        begin(arguments, stack(MAX_WORDS), stack(MAX_TENSORS), stack(MAX_NUMBERS))
+        begin(arguments, 0)
         result = attempt(arguments, signature, values)
         if result != UNUSUAL and result != MISSED:
             return result
@@ -294,21 +299,21 @@ def number_negative(a: Object) -> Word:
 def attempt_into(arguments: Arguments, signature: Signature, values: Words, target: Word) -> Word:
     """As `attempt`, with the result written into ``target``, one of the operands."""
     if not modes_allow():
-        return UNUSUAL
+        return refuse(MODES)
     if not is_tensor(Object.at(target)) or not make_key(arguments, signature, values) or arguments.marked:
-        return UNUSUAL
+        return refuse(ARGUMENTS)
     place = -1
     for i in range(arguments.tensor_count):
         if arguments.tensors[i] == target:
             place = i
         elif Tensor.at(arguments.tensors[i]).memory == Tensor.at(target).memory:
-            return UNUSUAL
+            return refuse(ARGUMENTS)
     if place < 0:
-        return UNUSUAL
+        return refuse(ARGUMENTS)
     add_word(arguments, INTO)
     add_word(arguments, place)
-    if arguments.words > MAX_WORDS:
-        return UNUSUAL
+    if arguments.words > arguments.most_words:
+        return refuse(ARGUMENTS)
     plan = plan_of(arguments, signature.operator)
     if not plan:
         return MISSED
@@ -340,19 +345,20 @@ def place_all(signature: Signature, values: Words, given: Object, named: Object)
 @native
 def operator_into(self: Word, given: Words, count: Word) -> Word:
     """``call_into(operator, target, args, kwargs)``."""
-    result = UNUSUAL
+    result = refuse(ARGUMENTS)
     arguments: Arguments = stack(ARGUMENTS_WORDS)
-    key = stack(MAX_WORDS)
     if count == 4:
         signature = signature_of(Object.at(given[0]))
         values = stack(MAX_PARAMETERS)
         if signature and place_all(signature, values, Object.at(given[2]), Object.at(given[3])):
-            begin(arguments, key, stack(MAX_TENSORS), stack(MAX_NUMBERS))
+            begin(arguments, 0)
             result = attempt_into(arguments, signature, values, given[1])
     if result == UNUSUAL:
+        count_refusal(shared.reason)
         return PyObject_Vectorcall(shared.into_python, given, count, 0)
     if result == MISSED:
-        bytes = PyBytes_FromStringAndSize(key, 8 * arguments.words)
+        count_refusal(NEW)
+        bytes = PyBytes_FromStringAndSize(arguments.key, 8 * arguments.words)
         if not bytes:
             return 0
         result = PyObject_CallFunctionObjArgs(shared.into_missed, bytes, given[0], given[1], given[2], given[3], 0)

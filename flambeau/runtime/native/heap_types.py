@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import BuiltinMethodType, MethodDescriptorType, MethodType
 from typing import Any
 
 from flambeau.runtime.native.language import Struct
 
-__all__ = ["HeapType", "keep", "make_function", "make_method", "make_type"]
+__all__ = ["HeapType", "keep", "make_function", "make_method", "make_type", "put_in_front", "python_form"]
 
 _api = ctypes.pythonapi
 # By the names of the C headers; these numbers are part of the stable ABI.
-_SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_init": 60, "tp_traverse": 71, "tp_members": 72, "tp_getset": 73,
-          "nb_add": 7, "nb_matrix_multiply": 75, "nb_multiply": 29, "nb_negative": 30, "nb_subtract": 36, "nb_true_divide": 37}  # fmt: skip
+_SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_hash": 59, "tp_init": 60, "tp_traverse": 71, "tp_members": 72,
+          "tp_getset": 73, "nb_add": 7, "nb_matrix_multiply": 75, "nb_multiply": 29, "nb_negative": 30, "nb_subtract": 36,
+          "nb_true_divide": 37}  # fmt: skip
 _T_OBJECT, _T_BOOL, _T_OBJECT_EX, _T_LONGLONG, _T_PYSSIZET = 6, 14, 16, 17, 19
 _READONLY = 1
 _DEFAULT, _BASETYPE, _HAVE_GC = 1 << 18, 1 << 10, 1 << 14
@@ -118,6 +120,26 @@ def make_function(name: str, address: int, flags: int, bound: Any = None) -> Any
         keep(method)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(("PyCFunction_NewEx", _api))
     return make(ctypes.addressof(method), bound, None)
+
+
+_python_forms: dict[Any, Any] = {}
+
+
+def python_form(function: Any) -> Any:
+    """The method written in Python that a native one stands in front of, bound where that is; any other function as it is."""
+    if type(function) is not BuiltinMethodType:
+        return _python_forms.get(function, function)
+    owner = function.__self__
+    native = next((c.__dict__[function.__name__] for c in type(owner).__mro__ if function.__name__ in c.__dict__), None)
+    form = _python_forms.get(native) if type(native) is MethodDescriptorType else None
+    return function if form is None else MethodType(form, owner)
+
+
+def put_in_front(owner: type[Any], name: str, address: int, flags: int) -> None:
+    """Let a method of `owner` be native; the one written in Python stays its `python_form`."""
+    method = make_method(owner, name, address, flags)
+    _python_forms[method] = getattr(owner, name)
+    setattr(owner, name, method)
 
 
 def make_method(owner: type[Any], name: str, address: int, flags: int) -> Any:

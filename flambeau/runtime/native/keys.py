@@ -30,6 +30,8 @@ MAX_PARAMETERS = 16
 MAX_WORDS = 96
 MAX_TENSORS = 16
 MAX_NUMBERS = 8
+# Tensors in lists, beyond MAX_TENSORS.
+MAX_LISTED = 4096
 # Bits of the modes, as in `core.context`.
 GRADIENTS_OFF, INFERENCE = 1, 16
 MULTIPLIER = -7046029254386353131  # the golden ratio, as in Fibonacci hashing
@@ -38,7 +40,7 @@ MULTIPLIER = -7046029254386353131  # the golden ratio, as in Fibonacci hashing
 @inline
 def add_word(arguments: Arguments, word: Word) -> None:
     """Add a word to the key; one too many is counted but not kept."""
-    if arguments.words < MAX_WORDS:
+    if arguments.words < arguments.most_words:
         arguments.key[arguments.words] = word
     arguments.words += 1
     mixed = (arguments.hash ^ word) * MULTIPLIER
@@ -58,16 +60,40 @@ def is_tensor(found: Object) -> Word:
     return 0
 
 
+@native
+def take_place(arguments: Arguments, tensor: Word) -> Word:
+    """Where a tensor is among those found so far, or -1, with its place in the hash table taken, for a new one."""
+    places = arguments.places
+    at = ((tensor * MULTIPLIER) >> 40) & arguments.mask
+    while places[at]:
+        if arguments.tensors[places[at] - 1] == tensor:
+            return places[at] - 1
+        at = (at + 1) & arguments.mask
+    places[at] = arguments.tensor_count + 1
+    return -1
+
+
+@inline
+def position_of(arguments: Arguments, tensor: Word) -> Word:
+    """Where a tensor is among those found so far; -1 for a new one."""
+    if arguments.places:
+        return take_place(arguments, tensor)
+    for i in range(arguments.tensor_count):
+        if arguments.tensors[i] == tensor:
+            return i
+    return -1
+
+
 @inline
 def add_tensor(arguments: Arguments, tensor: Tensor) -> Word:
     """Add a tensor; 0 when it is unusual."""
     count = arguments.tensor_count
-    for i in range(count):
-        if arguments.tensors[i] == tensor:
-            add_word(arguments, AGAIN)
-            add_word(arguments, i)
-            return 1
-    if count == MAX_TENSORS or not is_whole(tensor):
+    position = position_of(arguments, tensor)
+    if position >= 0:
+        add_word(arguments, AGAIN)
+        add_word(arguments, position)
+        return 1
+    if count == arguments.most_tensors or not is_whole(tensor):
         return 0
     word = tensor.meta | TENSOR
     if not shared.mode & GRADIENTS_OFF:
@@ -145,15 +171,15 @@ def item_of(sequence: Object, position: Word) -> Object:
 @native
 def add_tensors(arguments: Arguments, sequence: Object) -> Word:
     length = length_of(sequence)
-    if length < 0 or length > MAX_TENSORS:
+    if length < 0:
         return 0
     add_word(arguments, SEQUENCE)
     add_word(arguments, length)
     for i in range(length):
         item = item_of(sequence, i)
-        if not is_tensor(item):
-            return 0
-        if not add_tensor(arguments, Tensor.at(item)):
+        if item == shared.none:
+            add_word(arguments, NONE)
+        elif not is_tensor(item) or not add_tensor(arguments, Tensor.at(item)):
             return 0
     return 1
 
@@ -186,8 +212,11 @@ def add_size(arguments: Arguments, size: Object) -> Word:
 
 @native
 def add_static(arguments: Arguments, found: Object) -> Word:
-    """Add a static argument: by value a number or a sequence of ints, by identity what cannot change."""
+    """Add a static argument: by value a number or what is in a tuple, list or Size, by identity what cannot change."""
     kind = found.type
+    if found == shared.none:
+        add_word(arguments, NONE)
+        return 1
     if kind == shared.int_type:
         return add_size(arguments, found)
     if kind == shared.float_type:
@@ -204,7 +233,16 @@ def add_static(arguments: Arguments, found: Object) -> Word:
             add_word(arguments, OBJECT)
             add_word(arguments, found)
             return 1
-    return add_ints(arguments, found)
+    length = length_of(found)
+    # A list may hold itself.
+    if length < 0 or arguments.words > arguments.most_words:
+        return 0
+    add_word(arguments, SEQUENCE)
+    add_word(arguments, length)
+    for j in range(length):
+        if not add_static(arguments, item_of(found, j)):
+            return 0
+    return 1
 
 
 @inline
@@ -247,6 +285,38 @@ def make_key(arguments: Arguments, signature: Signature, values: Words) -> Word:
                 return 0
         if not add_argument(arguments, roles[i], Object.at(found), Object.at(default)):
             return 0
-    if arguments.words > MAX_WORDS:
+    return arguments.words <= arguments.most_words
+
+
+@native
+def listed(signature: Signature, values: Words) -> Word:
+    """How many items the lists of tensors among the arguments have; 0, which is not enough for them, beyond MAX_LISTED."""
+    total = 0
+    roles: Words = signature.roles
+    for i in range(signature.parameters):
+        if roles[i] == VALUES and values[i]:
+            length = length_of(Object.at(values[i]))
+            if length > 0:
+                total += length
+    if total > MAX_LISTED:
         return 0
-    return 1
+    return total
+
+
+@inline
+def begin(arguments: Arguments, room: Word) -> None:
+    """Make room, on the caller's stack, for a key of the usual length with ``room`` tensors more."""
+    arguments.most_words = MAX_WORDS + 2 * room
+    arguments.most_tensors = MAX_TENSORS + room
+    arguments.key = stack(MAX_WORDS + 2 * room)
+    arguments.tensors = stack(MAX_TENSORS + room)
+    arguments.numbers = stack(MAX_NUMBERS)
+    arguments.places = 0
+    if room > MAX_TENSORS:
+        size = 64
+        while size < 2 * (MAX_TENSORS + room):
+            size = size << 1
+        arguments.places = stack(size)
+        arguments.mask = size - 1
+        for i in range(size):
+            arguments.places[i] = 0

@@ -36,15 +36,25 @@ from flambeau.runtime.native.tensors import is_whole, tensor_new
 
 # Kinds of plans: left to Python, kernels to run, results that share operands' memory.
 PYTHON, RUN, VIEWS = 0, 1, 2
-# Containers of results: one alone, a tuple, a list, or an object (a named tuple's class) called with them.
-SINGLE, TUPLE, LIST, CLASS = 0, 1, 2, 3
+# Parts of a structure of results, three words each: kind, how many parts follow (or which result it is), a class to call with them.
+SINGLE, TUPLE, LIST, CLASS, NOTHING = 0, 1, 2, 3, 4
 AS_INT, AS_FLOAT, AS_DOUBLE = 0, 1, 2
 # What stands in for a result that has to come from Python.
 UNUSUAL, MISSED = 1, 2
+# Why a call is left to Python, in the order of `REASONS`.
+MODES, ARGUMENTS, PLAN, STATE, NEW = 0, 1, 2, 3, 4
+REASONS = ("modes", "arguments", "plan", "state", "new")
 ERROR_IN_KERNEL = 4
 OWN_GENERATOR = 8
 ALL_EXPONENT = 0x7F800000
 ALL_EXPONENT_DOUBLE = 0x7FF0000000000000
+
+
+@inline
+def refuse(reason: Word) -> Word:
+    """UNUSUAL, with the reason."""
+    shared.reason = reason
+    return UNUSUAL
 
 
 @native
@@ -234,33 +244,51 @@ def mark_view(view: Tensor, source: Tensor, steps: Word) -> Word:
 
 
 @native
-def collect(plan: Plan, made: Words) -> Word:
-    """The result of a call from its outputs, whose references it takes; 0 with an error set."""
-    count = plan.made
-    kind = plan.structure
-    result = 0
+def build(cursor: Words, made: Words) -> Word:
+    """The part of a result whose description is at the address in ``cursor``, which is moved behind it; 0 with an error set."""
+    part: Words = cursor[0]
+    cursor[0] = cursor[0] + 24
+    kind = part[0]
+    count = part[1]
+    if kind == NOTHING:
+        return none()
     if kind == SINGLE:
-        result = made[0]
-        drop(made + 8, count - 1)
-        return result
-    drop(made + 8 * plan.returned, count - plan.returned)
-    count = plan.returned
+        Py_IncRef(made[count])
+        return made[count]
+    parts = stack(count)
+    for i in range(count):
+        parts[i] = build(cursor, made)
+        if not parts[i]:
+            drop(parts, i)
+            return 0
+    result = 0
     if kind == CLASS:
-        result = PyObject_Vectorcall(plan.container, made, count, 0)
-        drop(made, count)
-        return result
-    if kind == TUPLE:
+        result = PyObject_Vectorcall(part[2], parts, count, 0)
+    elif kind == TUPLE:
         result = PyTuple_New(count)
     else:
         result = PyList_New(count)
-    if not result:
-        drop(made, count)
-        return 0
-    for i in range(count):
+    if kind == CLASS or not result:
+        drop(parts, count)
+        return result
+    for j in range(count):
         if kind == TUPLE:
-            PyTuple_SetItem(result, i, made[i])
+            PyTuple_SetItem(result, j, parts[j])
         else:
-            PyList_SetItem(result, i, made[i])
+            PyList_SetItem(result, j, parts[j])
+    return result
+
+
+@native
+def collect(plan: Plan, made: Words) -> Word:
+    """The result of a call from its outputs, whose references it takes; 0 with an error set."""
+    structure = plan.structure
+    if structure[0] == SINGLE and plan.made == 1:
+        return made[0]
+    cursor = stack(1)
+    cursor[0] = structure
+    result = build(cursor, made)
+    drop(made, plan.made)
     return result
 
 
@@ -269,7 +297,7 @@ def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> W
     """The result of a call by its plan; 0 with an error set, or UNUSUAL with nothing done."""
     kind = plan.kind
     if kind == PYTHON:
-        return UNUSUAL
+        return refuse(PLAN)
     made = stack(plan.made)
     owner = plan.owner
     Py_IncRef(owner)
@@ -287,7 +315,7 @@ def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> W
     if status == 0:
         result = collect(plan, made)
     elif status == UNUSUAL:
-        result = UNUSUAL
+        result = refuse(STATE)
     Py_DecRef(owner)
     return result
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Entry", "Graph", "Holder", "Object", "Output", "Patch", "Plan",
-           "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Storage", "Tensor", "View", "shared"]  # fmt: skip
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Copy", "Entry", "Graph", "Holder", "Object", "Output", "Patch",
+           "Plan", "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk",
+           "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -102,6 +103,7 @@ class Signature(Struct):
     names: Words
     roles: Words
     defaults: Words
+    lists: Word  # how many parameters are lists of tensors
 
 
 class Arguments(Struct):
@@ -115,6 +117,10 @@ class Arguments(Struct):
     number_count: Word
     numbers: Words
     marked: Word  # whether any tensor takes part in autograd
+    most_words: Word
+    most_tensors: Word
+    places: Words  # of many tensors: a hash table of their positions counted from 1
+    mask: Word
 
 
 class Output(Struct):
@@ -157,16 +163,31 @@ class Save(Struct):
     written: Word
 
 
+class Copy(Struct):
+    """Operand ``place`` of a backward function is copied by ``plan`` before, since the function needs another layout."""
+
+    place: Word
+    plan: Plan
+
+
 class Backward(Struct):
-    """A backward function for saved values and cotangents of exactly these metadata: which cotangents and numbers it takes."""
+    """A backward function for saved values and cotangents of exactly these metadata: the places of those and of the numbers that
+    it takes, and of the cotangents that must be missing.
+    """
 
     plan: Plan
     saved_count: Word
+    saved: Words
     cotangent_count: Word
     cotangents: Words
+    missing_count: Word
+    missing: Words
     number_count: Word
     numbers: Words
     metas: Words
+    copy_count: Word
+    copies: Array[Copy]
+    next: Backward  # another one for the same entries
 
 
 class Recording(Struct):
@@ -213,10 +234,34 @@ class Plan(Struct):
     arena_bytes: Word
     temporaries: Array[Patch]
     temporary_count: Word
-    structure: Word
-    container: Word
-    returned: Word
+    structure: Words
     recording: Recording
+
+
+class Stop(Struct):
+    """An entry or leaf on a walk of the tape. ``gradients`` is a list of what came to an entry, or what came to a leaf."""
+
+    target: Word
+    is_leaf: Word
+    waiting: Word  # edges that still lead here
+    gradients: Word
+    summed: Word  # bits of the outputs whose gradient is a sum that nobody else has seen yet
+
+
+class Walk(Struct):
+    """A walk of the tape: its stops, a hash table of their numbers counted from 1, the numbers of those that are ready."""
+
+    stops: Array[Stop]
+    count: Word
+    capacity: Word
+    places: Words
+    ready: Words
+    ready_count: Word
+    retain: Word
+    retains: Word
+    run: Word
+    accumulate: Word
+    add: Word
 
 
 class Argument(Struct):
@@ -296,6 +341,8 @@ class Shared(Struct):
     meta_type: Word
     new_slowly: Word
     entry_type: Word
+    hooks_name: Word
+    contiguous_name: Word
     saved_type: Word
     sequence: Word
     # -- modes of thread `mode_thread`
@@ -305,6 +352,9 @@ class Shared(Struct):
     # -- calls
     enabled: Word
     calls: Word
+    backwards: Word
+    reason: Word  # why the last call was left to Python
+    refusals: Words
     accepted: Words
     accepted_count: Word
     constants: Words
@@ -334,6 +384,14 @@ class Shared(Struct):
     divide: Binary
     matrix_multiply: Binary
     negate: Binary
+    # -- Modules; lists of words end with a 0
+    call_module: Word
+    global_hooks: Words
+    hook_names: Words
+    compiled_name: Word
+    forward_name: Word
+    registry_names: Words
+    no_such_part: Word
 
 
 shared: Shared = Global("flambeau_shared", Shared)  # type: ignore[assignment]

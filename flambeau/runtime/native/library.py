@@ -10,13 +10,13 @@ from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import backward, calls, graphs, heap_types, keys, launch, layouts, memory, tape, tensors
+from flambeau.runtime.native import backward, calls, graphs, heap_types, keys, launch, layouts, memory, modules, tape, tensors, walk
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
 __all__ = ["Library", "load", "set_loader"]
 
-_MODULES = (memory, tensors, tape, keys, launch, calls, graphs, backward)
+_MODULES = (memory, tensors, tape, keys, launch, calls, graphs, backward, walk, modules)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
@@ -77,6 +77,7 @@ class Library:
             required=("owner",), numbers=("address",),
         ))  # fmt: skip
         self.apply_entry: Callable[[Any, list[Any]], list[Any] | None] = self.function("entry_apply", heap_types.METH_FASTCALL)
+        self.walk_tape: Callable[..., Any] = self.function("walk_tape", heap_types.METH_FASTCALL)
         self.perform: Callable[[int, list[Any], list[Any]], list[Any] | None] = self.function("perform_plan", heap_types.METH_FASTCALL)
         self.set_modes: Callable[[int], None] = self.function("set_modes", heap_types.METH_ONE)
         self.change_mode: Callable[[int, bool], None] = self.function("change_mode", heap_types.METH_FASTCALL)
@@ -96,7 +97,8 @@ class Library:
         numbers = {f"nb_{name}": self.symbols[f"number_{name}"] for name in
                    ("add", "subtract", "multiply", "true_divide", "matrix_multiply", "negative")}  # fmt: skip
         self.tensor_fields = heap_types.make_type(HeapType(
-            "flambeau.runtime.native.records.TensorFields", layouts.Tensor, self.slots("tensor", "traverse", "clear", "dealloc") | numbers,
+            "flambeau.runtime.native.records.TensorFields", layouts.Tensor,
+            self.slots("tensor", "traverse", "clear", "dealloc", "hash") | numbers,
             required=("memory", "meta"), optional=("entry", "view_of", "hooks", "_grad"), numbers=("address", "output", "seen_version"),
             flags=("_requires_grad", "retains"), instance_dict=True,
         ))  # fmt: skip

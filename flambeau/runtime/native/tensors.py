@@ -77,6 +77,12 @@ def tensor_clear(self: Tensor) -> Word:
 
 
 @native
+def tensor_hash(self: Tensor) -> Word:
+    """``Tensor.__hash__``: tensors are told apart by where they are."""
+    return self
+
+
+@native
 def tensor_dealloc(self: Tensor) -> None:
     PyObject_GC_UnTrack(self)
     if self.weakrefs:

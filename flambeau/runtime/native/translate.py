@@ -40,6 +40,8 @@ class _Value:
 _ZERO = _Value("0")
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl",
            ast.RShift: "lshr"}  # fmt: skip
+# What is computed at once for constants, so that they may be sizes of the stack.
+_FOLDED = {ast.Add: int.__add__, ast.Mult: int.__mul__}
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Is: "eq", ast.IsNot: "ne"}
 _FLOAT_COMPARE = {ast.Eq: "oeq", ast.NotEq: "une", ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge"}
 _RESULTS = {"word": "i64", "int": "i32", "double": "double", "none": "void"}
@@ -413,6 +415,8 @@ class _Function:
     def arithmetic(self, node: ast.AST, op: ast.operator, left: _Value, right: _Value) -> _Value:
         if type(op) not in _BINARY or left.kind == "double" or right.kind == "double":
             self.fail(node, f"{type(op).__name__} of {left.type} and {right.type} is not part of the language")
+        if type(op) in _FOLDED and left.text.isdigit() and right.text.isdigit():
+            return _Value(str(_FOLDED[type(op)](int(left.text), int(right.text))))
         return self.define(f"{_BINARY[type(op)]} i64 {left.text}, {right.text}")
 
     def field(self, node: ast.AST, base: _Value | Global, field: str) -> tuple[str, Kind, int]:

@@ -98,7 +98,8 @@ class Picture:
 
     def _inside(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            with torch._C.DisableTorchFunctionSubclass():
+                return self._tensor(value)
         if isinstance(value, np.ndarray):
             return (value.shape, str(value.dtype), value.copy())
         if isinstance(value, dict):
