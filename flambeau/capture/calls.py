@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.machine import Generator, Interruption, introspection
+from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, until
 from flambeau.capture.places import is_module, is_trusted_module
@@ -20,7 +20,6 @@ from flambeau.capture.trace import Uncapturable
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.context import context
-from flambeau.core.dtypes import dtype
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.runtime.native.heap_types import python_form
@@ -311,36 +310,9 @@ class Calls(Operators):
                 self.note_module(value)
         plain = [self._argument(function, name, a) for a in args]
         options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
-        if not self.trace.sizes.names:
-            return function(*plain, **options)
-        if name in SHARING or any(isinstance(a, dtype) for a in args):
+        if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
             return self._with_sizes_of_now(function, plain, options)
-        try:
-            return function(*plain, **options)
-        except (Interruption, Uncapturable):
-            raise
-        except Exception:
-            if any(type(v) is Entered for v in (*plain, *options.values())):
-                raise
-            return self._with_sizes_of_now(function, plain, options)
-
-    def _with_sizes_of_now(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Call one of our functions that cannot do with sizes that are no numbers; the line is for these sizes from here on."""
-        return self._now(function)(*self._now(args), **self._now(kwargs))
-
-    def _now(self, value: Any, depth: int = 4) -> Any:
-        sizes = self.trace.sizes
-        if isinstance(value, TensorBase):
-            sizes.untrack(value)
-        elif type(value) is types.BuiltinMethodType or type(value) is types.MethodType:
-            self._now(value.__self__)
-        elif type(value) in (list, tuple) and depth:
-            return type(value)([self._now(v, depth - 1) for v in value])
-        elif type(value) is dict and depth:
-            return {k: self._now(v, depth - 1) for k, v in value.items()}
-        elif isinstance(value, tuple) and not hasattr(value, "_fields") or type(value) in (Expression, slice):
-            return sizes.fixed(value) if type(value) is not Size else Size(sizes.fixed(tuple(value)))
-        return value
+        return self.attempt(function, plain, options)
 
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:

@@ -55,7 +55,7 @@ def carries(value: Any, known: dict[int, tuple[str, Any]], depth: int = DEEPEST)
         return True
     if kind in (float, int):
         return id(value) in known
-    if depth and kind in CONTAINERS and id(value) not in known:
+    if depth and (kind in CONTAINERS or isinstance(value, tuple)) and id(value) not in known:
         return any(carries(v, known, depth - 1) for v in members(value))
     return False
 
@@ -132,7 +132,7 @@ class Namer:
     # -- by type ----------------------------------------------------------------------------------------
     def _tuple(self, value: tuple[Any, ...]) -> str:
         text = f"({self.listed(value)},)" if value else "()"
-        if self.inline or all(type(v) in ATOMS for v in value):
+        if self.inline or all(type(v) in ATOMS or type(v) is Expression for v in value):
             return text
         return self.born(value, text)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.capture.machine.semantics import CONVERSIONS
-from flambeau.capture.naming import holds_pending
+from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.numbers import HostInteger, HostNumber
@@ -61,7 +61,7 @@ class Operators(Places):
             if found is not NotImplemented:
                 return found
         elif isinstance(a, TensorBase) or method is not None:
-            return act(a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b))
+            return self.attempt(act, (a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
         return self._operate(name, act, a, b)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
@@ -80,7 +80,7 @@ class Operators(Places):
         if (first in PLAIN or isinstance(a, TensorBase)) and (second in PLAIN or isinstance(b, TensorBase)):
             if self._reads_outside(a) or self._reads_outside(b):
                 return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
-            return self._made(act(self.fixed(a), self.fixed(b)))
+            return self._made(self.attempt(act, (self.fixed(a), self.fixed(b)), {}))
         return self._by_method(name, act, a, b)
 
     def as_box(self, value: Any) -> Any:
@@ -105,7 +105,7 @@ class Operators(Places):
     def _with_box(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         other = b if type(a) is Box else a
         if isinstance(other, TensorBase):
-            return act(self._for_tensor(name, a), self._for_tensor(name, b))
+            return self.attempt(act, (self._for_tensor(name, a), self._for_tensor(name, b)), {})
         if type(other) is not Box and type(other) not in ATOMS:
             return self._operate(name, act, self.trace.fix(a), self.trace.fix(b))
         if not self.trace.recording:
@@ -147,7 +147,9 @@ class Operators(Places):
         fixed = (type, types.ModuleType, types.FunctionType)
         if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, fixed) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
-        return act(self.fixed(a), self.fixed(b))
+        if isinstance(a, tuple) and isinstance(b, tuple):  # shapes
+            return act(self.sized(a), self.sized(b))
+        return self.attempt(act, (self.fixed(a), self.fixed(b)), {})
 
     def unary(self, name: str, a: Any) -> Any:
         if name in ("not", "not_"):
@@ -310,7 +312,7 @@ class Operators(Places):
         return "".join(parts)
 
     def format_value(self, value: Any, conversion: Any, spec: Any) -> Any:
-        if varies(value) or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
+        if carries(value, {}) or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
             return self.host(formatted, (value, conversion, spec), {}, flush=holds_pending(value), forget=False)
         return super().format_value(self.fixed(value), conversion, spec)
 

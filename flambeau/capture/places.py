@@ -11,7 +11,10 @@ from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
+from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, varies
+from flambeau.core.shape import Size
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
@@ -334,7 +337,39 @@ class Places(Semantics):
 
     def native_item(self, obj: Any, key: Any) -> Any:
         """An item of something that is not known by its place."""
-        return operator.getitem(obj, key)
+        return self.attempt(operator.getitem, (obj, key), {})
+
+    # -- our own functions ------------------------------------------------------------------------------
+    def attempt(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Call one of our functions; where it fails with sizes that are no numbers, with those of now."""
+        if not self.trace.sizes.names:
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except Uncapturable:
+            raise
+        except Exception:
+            if not self.trace.recording or any(hasattr(v, "semantics") for v in (*args, *kwargs.values())):
+                raise  # code of the user has run
+        return self._with_sizes_of_now(function, args, kwargs)
+
+    def _with_sizes_of_now(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+
+    def _now(self, value: Any, depth: int = 4) -> Any:
+        """A value whose sizes, and those of the tensors in it, are fixed from here on."""
+        sizes = self.trace.sizes
+        if isinstance(value, TensorBase):
+            sizes.untrack(value)
+        elif type(value) in (types.BuiltinMethodType, types.MethodType):
+            self._now(value.__self__)
+        elif type(value) in (Expression, slice):
+            return sizes.fixed(value)
+        elif type(value) in (list, tuple, Size) and depth:
+            return type(value)([self._now(v, depth - 1) for v in value])
+        elif type(value) is dict and depth:
+            return {k: self._now(v, depth - 1) for k, v in value.items()}
+        return value
 
     def store_subscript(self, obj: Any, key: Any, value: Any) -> None:
         self._change_item(obj, key, value, "__setitem__")
@@ -350,7 +385,7 @@ class Places(Semantics):
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            act(obj, self.sized(key), *[self.sized(v) for v in rest])
+            self.attempt(act, (obj, self.sized(key), *[self.sized(v) for v in rest]), {})
             return
         if not self.outside(obj):
             act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
@@ -431,8 +466,9 @@ class Places(Semantics):
         return self.trace.fix(value) if found is None else found
 
     def _settled(self, value: Any, settle: Callable[[Any], Any]) -> Any:
-        if type(value) is tuple:
-            return tuple([self._settled(v, settle) for v in value])
+        if isinstance(value, tuple):
+            items = [self._settled(v, settle) for v in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if type(value) in (list, dict):
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 value[key] = self._settled(item, settle)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
-from flambeau.capture.sizes import Sizes, at_hand, symbols_in
+from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
@@ -131,6 +131,7 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
 def _first_plan(function: GraphFunction, layout: PlanLayout, sizes: Sizes) -> tuple[CallPlan, tuple[str, ...], Mapping[str, int]]:
     """The plan for the sizes at hand and the symbols that it holds for other values of; else those whose values are fixed."""
     used = symbols_in((*function.graph.inputs, *function.graph.outputs)) if sizes.names else set()
+    used |= {a.name for e in expressions((layout.metas, layout.results)) for a in e.atoms if a.kind == "symbol"}
     names = tuple([n for n in sizes.names if n in used])
     known = {n: sizes.hints[n] for n in names}
     try:

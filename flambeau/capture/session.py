@@ -12,6 +12,7 @@ from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
+from flambeau.capture.sizes import memories
 from flambeau.capture.segments import Writer, meta_or_none
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
@@ -244,6 +245,9 @@ class Session:
         for i, value in enumerate(args):
             taken.append(self._take(f"args[{i}]", value, tensors, i))
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
+        if len(tensors) > 1 and trace.sizes.names:
+            names = ", ".join(self.writer.name(t) for t in tensors)
+            trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
         function = self.function

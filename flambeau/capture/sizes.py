@@ -23,8 +23,9 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
 from flambeau.tensor.views import Step, View
 
-__all__ = ["Pattern", "Sizes", "at_hand", "equal_to", "is_symbolic", "symbols_in"]
+__all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
 
+ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
 
 
@@ -104,6 +105,12 @@ class Pattern:
 def is_plain(meta: TensorMeta) -> bool:
     """Whether strides are those of a new tensor."""
     return meta is meta_of(meta.shape, meta.dtype, None, meta.device)
+
+
+def memories(*tensors: Any) -> tuple[int, ...]:
+    """For each tensor the first one in the same memory."""
+    found = [id(t.memory) for t in tensors]
+    return tuple(map(found.index, found))
 
 
 def equal_to(value: int, *others: int) -> int:
@@ -192,7 +199,9 @@ class Sizes(SizeScope):
     def outcome(self, origin: str, tensor: Any, key: tuple[Any, ...]) -> tuple[str, Any]:
         """How a check sees a tensor that comes from ``origin``: up to the sizes that differ from those seen there before."""
         kind, meta, gradient, leaf, shown = key
-        if self.mode is False or not is_plain(meta) or (gradient and shown is not None) or not meta.shape:
+        if self.mode is False or not is_plain(meta) or not meta.shape:
+            return "tensor", key
+        if shown is not None and (gradient or ARGUMENT.fullmatch(origin) is None):
             return "tensor", key
         rest = (kind, meta.dtype, meta.device, len(meta.shape), gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
@@ -227,6 +236,7 @@ class Sizes(SizeScope):
         """A tensor has these sizes, and lies so many bytes after the begin of its memory."""
         key = id(tensor)
         offset = tensor.address - tensor.memory.address if offset is None else offset
+        self._tensors.pop(key, None)
         if is_symbolic(meta) or is_symbolic(offset):
             self._tensors[key] = (weakref.ref(tensor, lambda _: self._tensors.pop(key, None)), meta, offset)
             if not self._apart:
@@ -273,10 +283,13 @@ class Sizes(SizeScope):
 
     def _now(self) -> list[tuple[Any, View]]:
         views: list[tuple[Any, View]] = []
-        for reference, meta, _ in list(self._tensors.values()):
+        for key, (reference, meta, offset) in list(self._tensors.items()):
             tensor = reference()
             if tensor is None:
                 continue
+            if tensor.meta is not meta:  # something gave it another shape
+                meta = tensor.meta
+                self._tensors[key] = reference, meta, offset
             tensor.meta = at_hand(meta, self.hints)
             view = tensor.view_of
             if view is not None and is_symbolic(view.steps):
