@@ -49,7 +49,7 @@ def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = given_sizes(size)
     if set(map(type, shape)) - {int}:
         shape = tuple(map(as_size, shape))
-    if shape and min(shape) < 0:
+    if any(n < 0 for n in shape):
         raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 
