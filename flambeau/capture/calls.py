@@ -608,7 +608,7 @@ SPECIAL = {
 # Functions that do with sizes what they do with numbers: they compare, add and multiply them, or only hand them on.
 OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max, len, math.prod))
 # What sees memory that a tensor shares, or its bytes.
-SHARING = frozenset(("as_strided", "as_strided_", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex"))
+SHARING = frozenset(("as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex"))
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
 
 

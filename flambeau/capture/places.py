@@ -345,7 +345,7 @@ class Places(Semantics):
         if not self.trace.sizes.names:
             return function(*args, **kwargs)
         try:
-            return function(*args, **kwargs)
+            return self.trace.sizes.notice(function(*args, **kwargs))
         except Uncapturable:
             raise
         except Exception:

@@ -18,7 +18,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
-from flambeau.tensor.views import Step, View
+from flambeau.tensor.views import View
 
 __all__ = ["ReleasedEntry", "Result", "Runner", "Writer"]
 
@@ -196,21 +196,16 @@ class Writer:
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
         base = self.name(view.base)
-        symbols = {a.name for e in expressions(view.steps) for a in e.atoms if a.kind == "symbol"}
-        used = [n for n in trace.sizes.names if n in symbols]
-        make = trace.tree.constant(ViewSteps(view.steps, tuple(used)))
-        name, value = trace.step(f"{make}({', '.join([base, *[trace.sizes.names[n] for n in used]])})", lambda: tensor)
+        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
         trace.know(tensor, name)
         trace.known.setdefault(id(value), (name, value))
         return name
 
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
         trace = self.trace
-        sizes, constant = trace.sizes, trace.tree.constant
-        distance = sizes.fixed(sizes.offset(tensor) - sizes.offset(known))
-        meta = constant(sizes.fixed(sizes.meta(tensor)))
-        kind = "" if type(tensor) is Tensor else f", {constant(type(tensor))}"
-        made, value = trace.step(f"{constant(alias)}({name}, {distance}, {meta}{kind})", lambda: tensor)
+        sizes = trace.sizes
+        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
+        made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.known.setdefault(id(value), (made, value))
         return made
@@ -219,6 +214,14 @@ class Writer:
         """Once live: the gradient that the replay left, unless it is being recorded anew."""
         if id(leaf) not in self.recorder.gradients_seen:
             leaf._grad = gradient
+
+    def _at_sizes(self, function: Callable[..., Any], name: str, parts: tuple[Any, ...]) -> str:
+        """A call of a function of a tensor and parts that may speak of sizes."""
+        trace = self.trace
+        symbols = {a.name for e in expressions(parts) for a in e.atoms}
+        used = [n for n in trace.sizes.names if n in symbols]
+        given = ", ".join([name, *[trace.sizes.names[n] for n in used]])
+        return f"{trace.tree.constant(AtSizes(function, parts, tuple(used)))}({given})"
 
     # -- the end of a segment ---------------------------------------------------------------------------
     def flush(self) -> None:
@@ -426,15 +429,16 @@ def become(tensor: Any, real: Any) -> None:
     tensor.entry, tensor.output, tensor._requires_grad = real.entry, real.output, real._requires_grad
 
 
-class ViewSteps:
-    """Steps that make a view of a tensor, which may speak of sizes."""
+class AtSizes:
+    """A function of a tensor and ``parts``, in which sizes are what the symbols ``names`` stand for."""
 
-    def __init__(self, steps: Sequence[Step], names: tuple[str, ...]) -> None:
-        self.steps = steps
+    def __init__(self, function: Callable[..., Any], parts: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.function = function
+        self.parts = parts
         self.names = names
 
-    def __call__(self, base: Any, *sizes: int) -> Any:
-        return dispatch.apply_steps(base, at_hand(self.steps, dict(zip(self.names, sizes, strict=True))))
+    def __call__(self, tensor: Any, *sizes: int) -> Any:
+        return self.function(tensor, *at_hand(self.parts, dict(zip(self.names, sizes, strict=True))))
 
 
 def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:

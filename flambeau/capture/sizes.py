@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CellType
 from typing import Any
 
 from flambeau.core.device import Device
@@ -51,8 +52,8 @@ def expressions(value: Any) -> Iterator[Expression]:
     if type(value) is Expression:
         yield value
     elif isinstance(value, TensorMeta):
-        if type(value.numel) is Expression:
-            yield from expressions((value.shape, value.strides))
+        yield from expressions(value.shape)
+        yield from expressions(value.strides)
     elif type(value) is Step:
         yield from expressions((value.template, value.sizes))
     elif type(value) is slice:
@@ -107,10 +108,10 @@ def is_plain(meta: TensorMeta) -> bool:
     return meta is meta_of(meta.shape, meta.dtype, None, meta.device)
 
 
-def memories(*tensors: Any) -> tuple[int, ...]:
-    """For each tensor the first one in the same memory."""
+def memories(*tensors: Any) -> tuple[tuple[int, int], ...]:
+    """For each tensor the first one in the same memory, and how many bytes after that it begins."""
     found = [id(t.memory) for t in tensors]
-    return tuple(map(found.index, found))
+    return tuple([(first := found.index(id(t.memory)), t.address - tensors[first].address) for t in tensors])
 
 
 def equal_to(value: int, *others: int) -> int:
@@ -257,6 +258,16 @@ class Sizes(SizeScope):
         found = self._tensors.get(id(tensor))
         return found is not None and is_symbolic(found[2])
 
+    def notice(self, value: Any) -> Any:
+        """What one of our functions gave: every tensor with such sizes is known."""
+        if isinstance(value, TensorBase):
+            if id(value) not in self._tensors and is_symbolic(value.meta):
+                self.track(value, value.meta)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self.notice(item)
+        return value
+
     def untrack(self, tensor: Any) -> None:
         """The sizes of a tensor are fixed from here on."""
         found = self._tensors.pop(id(tensor), None)
@@ -329,8 +340,5 @@ class Sizes(SizeScope):
                     items[key] = now
             if isinstance(obj, BaseException):
                 obj.args = self.plain(obj.args)
-        elif hasattr(obj, "cell_contents"):
-            try:
-                obj.cell_contents = self.plain(obj.cell_contents)
-            except ValueError:
-                return
+        elif type(obj) is CellType and obj != CellType():
+            obj.cell_contents = self.plain(obj.cell_contents)
