@@ -16,8 +16,8 @@ from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
-from flambeau.capture.trace import Uncapturable
 from flambeau.capture.sizes import is_symbolic
+from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.context import context
 from flambeau.core.shape import Size
@@ -608,7 +608,9 @@ SPECIAL = {
 # Functions that do with sizes what they do with numbers: they compare, add and multiply them, or only hand them on.
 OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max, len, math.prod))
 # What sees memory that a tensor shares, or its bytes.
-SHARING = frozenset(("as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex"))
+SHARING = frozenset((
+    "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
+))  # fmt: skip
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
 
 

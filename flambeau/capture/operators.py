@@ -75,7 +75,8 @@ class Operators(Places):
             return self._operate(name, act, self.as_box(a), self.as_box(b))
         if first is Box or second is Box:
             return self._with_box(name, act, a, b)
-        if first in (tuple, list) and first is second and name in ("add", "eq", "ne") and not self._reads_outside(a) and not self._reads_outside(b):
+        shapes = first is second and first in (tuple, list) and name in ("add", "eq", "ne")
+        if shapes and not self._reads_outside(a) and not self._reads_outside(b):
             return self._made(act(self.sized(a), self.sized(b)))
         if (first in PLAIN or isinstance(a, TensorBase)) and (second in PLAIN or isinstance(b, TensorBase)):
             if self._reads_outside(a) or self._reads_outside(b):

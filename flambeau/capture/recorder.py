@@ -514,7 +514,8 @@ class Recorder:
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
         if _sizes(node.shape) != target.meta.shape:
             raise RuntimeError(
-                f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_sizes(node.shape))}"
+                f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
+                f"{list(_sizes(node.shape))}"
             )
         if origins.wanted():
             origins.note_origin((node,), Origin(user_line(), operator.name + "_"))

@@ -13,8 +13,8 @@ from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 from flambeau.runtime.storage import TensorMeta
+from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 
 
 @dataclass(eq=False)

@@ -12,8 +12,8 @@ from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
-from flambeau.capture.sizes import memories
 from flambeau.capture.segments import Writer, meta_or_none
+from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
 from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key

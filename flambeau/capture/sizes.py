@@ -7,6 +7,7 @@ before anything else is written to it. Where something runs, all tensors have th
 
 from __future__ import annotations
 
+import itertools
 import re
 import weakref
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from flambeau.tensor.views import Step, View
 
 __all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
 
+_serial = itertools.count()
 ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
 
@@ -184,7 +186,8 @@ class Sizes(SizeScope):
             at = self.trace.check(f"{constant}({variable}, {', '.join(same)})", "number", at)
             if at >= 0:
                 return symbol(known[at])
-        name = f"size{len(known)}"
+        # A name of its own: nodes over symbols of one name are the same nodes, whose making decided about sizes once.
+        name = f"size{next(_serial)}"
         self.names[name], self.hints[name] = variable, value
         return symbol(name)
 
@@ -221,7 +224,7 @@ class Sizes(SizeScope):
 
     def open(self, tensor: Any, name: str, pattern: Pattern) -> None:
         """Give a tensor from outside symbols for its sizes."""
-        dims: list[Dim] = []
+        dims: list[Any] = []
         meta = tensor.meta
         for k, (known, size) in enumerate(zip(pattern.dims, meta.shape, strict=True)):
             if known is None:
@@ -236,10 +239,10 @@ class Sizes(SizeScope):
     def track(self, tensor: Any, meta: TensorMeta, offset: Dim | None = None) -> None:
         """A tensor has these sizes, and lies so many bytes after the begin of its memory."""
         key = id(tensor)
-        offset = tensor.address - tensor.memory.address if offset is None else offset
+        begin: Dim = tensor.address - tensor.memory.address if offset is None else offset
         self._tensors.pop(key, None)
-        if is_symbolic(meta) or is_symbolic(offset):
-            self._tensors[key] = (weakref.ref(tensor, lambda _: self._tensors.pop(key, None)), meta, offset)
+        if is_symbolic(meta) or is_symbolic(begin):
+            self._tensors[key] = (weakref.ref(tensor, lambda _: self._tensors.pop(key, None)), meta, begin)
             if not self._apart:
                 tensor.meta = meta
 

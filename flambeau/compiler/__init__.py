@@ -40,7 +40,8 @@ def compile(  # noqa: A001 - torch's own name
     Whole training steps are recorded too: forward, ``backward()``, clipping, optimizer. What cannot be recorded runs eagerly,
     with one line that says why; ``fullgraph=True`` raises RuntimeError instead. ``compiled.explain()`` shows the result.
     A size that differs at a later call becomes a variable of the program, so that all further sizes are served by it;
-    ``dynamic=True`` makes all sizes variables at once, ``dynamic=False`` none. ``mode`` and ``options`` are accepted and have no effect. ``backend="eager"`` only calls the function.
+    ``dynamic=True`` makes all sizes variables at once, ``dynamic=False`` none. ``mode`` and ``options`` are accepted and have no
+    effect. ``backend="eager"`` only calls the function.
 
     >>> import flambeau as torch
     >>> f = torch.compile(lambda x: (x * 2).relu())

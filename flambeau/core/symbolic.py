@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import gcd
@@ -237,7 +237,7 @@ def atoms_of(value: Dim) -> frozenset[Atom]:
     return value.atoms if isinstance(value, Expression) else frozenset()
 
 
-def as_size(value: Any) -> Dim:
+def as_size(value: Any) -> Any:
     """A size as it is; anything else that is a whole number as an int. TypeError where it is none."""
     return value if isinstance(value, Expression) else operator.index(value)
 
@@ -498,7 +498,7 @@ def _scopes() -> list[SizeScope]:
 
 
 @contextmanager
-def without_sizes() -> Iterator[None]:
+def without_sizes() -> Generator[None]:
     """Where no sizes are at hand: graphs are compiled for all sizes that they hold for."""
     outer, _local.scopes = _scopes(), []
     try:

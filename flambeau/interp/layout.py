@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node
@@ -70,7 +71,7 @@ def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, In
         if found is None:
             return None
         strides, moved = found
-        shape = tuple(step.shape)  # type: ignore[arg-type]
+        shape = cast(Ints, step.shape)
         offset = offset + moved if step.dtype is step.sources[0].dtype else moved
     return ViewOf(position, shape, strides, offset)
 

@@ -343,6 +343,10 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, (TensorBase, np.generic)) else value  # type: ignore[attr-defined]
 
 
+def _whole(value: Any) -> Any:
+    return value if isinstance(value, Expression) else int(value)
+
+
 def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """The numbers from ``start`` (0) up to but not including ``end`` by ``step`` (1): int64 if all are integers.
 
@@ -363,8 +367,9 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
         raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
     kind = dtype or (default_float() if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
     if not kind.is_floating_point:
-        start, end, step = (v if isinstance(v, Expression) else int(v) for v in (start, end, step))
-    step = step if isinstance(step, float) or step > 0 else int(step)
+        start, end, step = _whole(start), _whole(end), _whole(step)
+    if step < 0:  # sizes are divided by positive numbers only
+        start, end, step = (int(v) if isinstance(v, Expression) else v for v in (start, end, step))
     whole = not any(isinstance(v, float) for v in (start, end, step))
     count = as_size(-((start - end) // step) if whole else math.ceil((end - start) / step))
     return finished("arange", ops.arange(start, step, count, kind), requires_grad, **options)
