@@ -154,6 +154,26 @@ def small_cases() -> list[Case]:
     return [add, Case("x + y with gradient, 16 elements", recorded), three]
 
 
+def outer_cases() -> list[Case]:
+    """Reductions over other axes than the last, norms over channels, and a convolution of each channel on its own."""
+    images = (8, 64, 56, 56)
+
+    def norm(library: object, x: object, w: object) -> object:
+        return library.nn.functional.group_norm(x, 8, w, w)  # type: ignore[attr-defined]
+
+    def depthwise(library: object, x: object, w: object) -> object:
+        return library.nn.functional.conv2d(x, w, None, 1, 3, 1, 64)  # type: ignore[attr-defined]
+
+    return [
+        both("sum(0) 64x32768", [(64, 32768)], lambda t, x: x.sum(0), moved=4 * 64 * 32768),
+        both("sum(0) 8x64x56x56", [images], lambda t, x: x.sum(0), moved=4 * 8 * 64 * 3136),
+        both("softmax(0) 1024x1024", [(1024, 1024)], lambda t, x: t.softmax(x, 0), moved=8 << 20),
+        both("softmax(1) 8x64x56x56", [images], lambda t, x: t.softmax(x, 1), moved=8 * 8 * 64 * 3136),
+        both("group_norm 8x64x56x56", [images, (64,)], norm, moved=8 * 8 * 64 * 3136),
+        both("depthwise 7x7 8x64x56x56", [images, (64, 1, 7, 7)], depthwise, flops=2 * 49 * 8 * 64 * 3136),
+    ]
+
+
 def makers() -> dict[str, Callable[[], list[Case]]]:
     """The groups of cases, each made when its turn comes, so that memory is used once."""
     square = 4096
@@ -166,6 +186,7 @@ def makers() -> dict[str, Callable[[], list[Case]]]:
         "AdamW": lambda: [adam_case(2_500_000), adam_case(38_000_000)],
         "mm": lambda: [product_case(n) for n in (512, 1024, 2048)],
         "linear": lambda: [both("gelu(linear) 2048x512 to 2048", linear, linear_gelu, True, flops=2 * 2048 * 512 * 2048, against=COMPILED)],
+        "outer": outer_cases,
         "small": small_cases,
     }
 

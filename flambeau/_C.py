@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from flambeau.core.context import context
+from flambeau.core.linear_algebra_errors import LinAlgError
 from flambeau.tensor.overriding import plain_function, without_overriding
 from flambeau.tensor.tensor_class import Tensor
 
 TensorBase = Tensor
 _TensorBase = Tensor
+_LinAlgError = LinAlgError
 _disabled_torch_function_impl = plain_function
 
 

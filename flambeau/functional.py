@@ -1,5 +1,8 @@
 """torch.functional: functions under a second name."""
 
+from flambeau.tensor.functions_factor import lu as lu
+from flambeau.tensor.functions_factor import pca_lowrank as pca_lowrank
+from flambeau.tensor.functions_factor import svd_lowrank as svd_lowrank
 from flambeau.tensor.functions_fourier import istft as istft
 from flambeau.tensor.functions_fourier import stft as stft
 from flambeau.tensor.functions_index import unique as unique

@@ -9,6 +9,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
@@ -22,6 +23,7 @@ from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.context import context
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
+from flambeau.ops.declare import Operator
 from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
@@ -170,15 +172,16 @@ class Calls(Operators):
         for i in range(max(first, len(args)), code.co_argcount):
             parameter = code.co_varnames[i]
             if parameter not in given and i >= code.co_posonlyargcount:
-                text = f"{name}.__defaults__[{i - first}]"
-                given[parameter] = self.trace.read((id(function), "default", i), text, lambda i=i: function.__defaults__[i - first])
+                get = partial(_default_at, function, i - first)
+                given[parameter] = self._read_default(function, f"{name}.__defaults__[{i - first}]", i, get)
         for parameter in named:
             if parameter not in given:
-                text = f"{name}.__kwdefaults__[{parameter!r}]"
-                given[parameter] = self.trace.read(
-                    (id(function), "default", parameter), text, lambda p=parameter: function.__kwdefaults__[p]
-                )
+                get = partial(_default_named, function, parameter)
+                given[parameter] = self._read_default(function, f"{name}.__kwdefaults__[{parameter!r}]", parameter, get)
         return args, given
+
+    def _read_default(self, function: Any, text: str, parameter: Any, get: Callable[[], Any]) -> Any:
+        return self.trace.read((id(function), "default", parameter), text, get, place=("get", get, get()))
 
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -298,7 +301,11 @@ class Calls(Operators):
             self.session.exported = True
         if tensor_method and name in VALUES:
             return self.host(function, args, kwargs, forget=False)
-        if (not tensor_method and name in WORLD) or module.startswith(WORLD_MODULES) or type(owner).__module__.startswith(WORLD_MODULES):
+        if (
+            (not tensor_method and name in WORLD and not isinstance(function, Operator))
+            or module.startswith(WORLD_MODULES)
+            or type(owner).__module__.startswith(WORLD_MODULES)
+        ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
         if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
@@ -573,6 +580,14 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def _default_at(function: Any, position: int) -> Any:
+    return function.__defaults__[position]
+
+
+def _default_named(function: Any, name: str) -> Any:
+    return function.__kwdefaults__[name]
 
 
 def leads_to(entry: Any, stops: set[int]) -> bool:

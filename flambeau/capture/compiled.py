@@ -63,25 +63,17 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if stance[0] != "default":
-            return self._in_stance(args, kwargs)
-        return self._call(args, kwargs)
-
-    def _in_stance(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call while `stance` is not the default one: only what is compiled runs compiled, and goes on where it did something."""
-        if stance[0] == "force_eager":
-            return self.function(*args, **kwargs)
-        return self._call(args, kwargs)
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._quick is not None and not kwargs:
+        quick = self._quick
+        if quick is not None and not kwargs and stance[0] != "force_eager":
             try:
-                found = self._quick(args)
+                found = quick(args)
             except (IndexError, RuntimeError):
                 found = MISSED  # a value that an operator cannot work with; nothing was done yet
             if found is not MISSED:
                 _replays[0] += 1
                 return found
+        if stance[0] == "force_eager":
+            return self.function(*args, **kwargs)
         special = context.capture is not None or context.function_modes or context.operator_modes
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)

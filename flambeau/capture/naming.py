@@ -124,7 +124,7 @@ class Namer:
         name, real = trace.step(expression, lambda: value, birth=trace.numbers_of.get(id(value)))
         trace.know(value, name)
         if real is not value:
-            trace.known.setdefault(id(real), (name, real))
+            trace.know_also(real, name)
             if isinstance(value, (list, dict, set)):  # what the replay did to its own since then
                 trace.contents.append((value, contents_of(real)))
         return name

@@ -111,7 +111,9 @@ class Places(Semantics):
                 known[id(value.value)] = (value.name, value.value)
                 return value.value
             return self.trace.fix(value)
-        if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
+        if id(value) in self.trace.twins:
+            return self.trace.original(value)
+        if type(value) is tuple and any(type(v) in (Box, tuple) or id(v) in self.trace.twins for v in value):
             return tuple([self.kept(v) for v in value])
         return value
 

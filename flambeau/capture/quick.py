@@ -40,6 +40,17 @@ class HeldGuard:
         return None if all(tensor_key(t) == key for t, key in self.held) else "a tensor that it uses changed"
 
 
+class PlaceGuard:
+    """Places that only Python can read, and the objects that were there."""
+
+    def __init__(self, places: list[tuple[Callable[[], Any], Any]]) -> None:
+        self.places = places
+
+    def failed(self) -> str | None:
+        """What changed, or None."""
+        return None if all(get() is value for get, value in self.places) else "a place that it reads holds something else"
+
+
 class _Line:
     """The first way through the tree."""
 
@@ -55,6 +66,7 @@ class _Line:
         self.end: End | None = None
         self.distinct = False
         self.held: list[tuple[Any, Any]] = []
+        self.gets: list[tuple[Callable[[], Any], Any]] = []
         self._walk(tree.root)
 
     def _walk(self, block: Block) -> None:
@@ -93,7 +105,10 @@ class _Line:
             else:
                 if key[0] in ("type", "tensor") and place[-1] is not MISSING:
                     raise _NotQuick
-                self.checks.append((kind, *place))
+                if kind == "get":
+                    self.gets.append((place[0], place[1]))
+                else:
+                    self.checks.append((kind, *place))
         elif check.guard is not None:
             self.guards.append(check.guard)
         elif check.kind == "look" and check.expression in self.tree.constants and key[0] == "tensor":
@@ -139,7 +154,7 @@ class _Line:
         if set(NAME.findall(text)) - set(self.results):
             raise _NotQuick
         together = None if [text] == self.results else eval(f"lambda {', '.join(self.results)}: {text}", dict(self.tree.constants))
-        guards = [*self.guards, *([HeldGuard(self.held)] if self.held else [])]
+        guards = [*self.guards, *([HeldGuard(self.held)] if self.held else []), *([PlaceGuard(self.gets)] if self.gets else [])]
 
         def call(arguments: tuple[Any, ...]) -> Any:
             for guard in guards:

@@ -125,9 +125,15 @@ def span_of(tensors: Sequence[Any]) -> Any:
     return dispatch.new_tensor(tensors[0].memory, start, meta)
 
 
+def _is_base(tensor: Any) -> bool:
+    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd where that one does not."""
+    return tensor.view_of is None or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
+
+
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
     """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
-    for node in toposort(outputs, lambda n: () if n in inputs else n.sources):
+    known = set(inputs)
+    for node in toposort(outputs, lambda n: () if n in known else n.sources):
         if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
             return True
     return False
@@ -185,8 +191,7 @@ class Recorder:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
         if found is None:
-            leaf = tensor.entry is None and tensor._requires_grad
-            view = None if leaf else tensor.view_of
+            view = None if _is_base(tensor) else tensor.view_of
             owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
@@ -315,7 +320,8 @@ class Recorder:
         self.calls += 1
         operator = call.operator
         if operator.kind in ("view", "reshape"):
-            nodes = [self.read(t) for t in call.tensors]
+            # A complex value is one node to the views of it, however it was made.
+            nodes = [p.whole(n) if n.dtype.is_complex else n for n in map(self.read, call.tensors)]
             outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
@@ -346,13 +352,15 @@ class Recorder:
     def _read_operands(self, call: Call) -> list[Node]:
         """The values of a call's tensors, all different: where the tape does not go on they are constants to differentiation."""
         nodes: list[Node] = []
+        met: set[Node] = set()
         for tensor in call.tensors:
             node = self.read(tensor)
             if not (context.grad_enabled and gradient_edge(tensor) is not None):
                 node = p.detach(node) if self.active(node) else node
-            if node in nodes:
+            if node in met:
                 self._copies += 1
                 node = p.copy(node, index=-self._copies)
+            met.add(node)
             nodes.append(node)
         return nodes
 
@@ -454,7 +462,7 @@ class Recorder:
             begin = source.memory.address + self.sizes.offset(source)
             tensor = self._tensor(source.memory, begin + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
-            tensor.view_of = View(source, (step,)) if source.view_of is None else View(source.view_of.base, (*source.view_of.steps, step))
+            tensor.view_of = View(source, (step,)) if _is_base(source) else View(source.view_of.base, (*source.view_of.steps, step))
             tensor.seen_version = tensor.memory.version
             self._views[id(tensor.memory), self.sizes.offset(tensor), meta] = (state.node, node)
             made.append(tensor)
@@ -574,6 +582,16 @@ class Recorder:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""
         if self.on_module is not None:
             self.on_module(module)
+
+    def drop_unused(self) -> None:
+        """Forget inputs that nothing was computed from."""
+        used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
+        kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
+        self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
+        for position, state in enumerate(self.input_states):
+            state.position = position
+        present = {id(t) for t, _ in self.inputs}
+        self.shared = [(part, owner) for part, owner in self.shared if id(owner) in present]
 
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""

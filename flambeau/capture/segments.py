@@ -15,7 +15,7 @@ from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of
+from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
@@ -159,6 +159,7 @@ class Writer:
     def __init__(self, trace: Trace, new_recorder: Any) -> None:
         self.trace = trace
         self.new_recorder = new_recorder
+        self.entries: list[tuple[str, Any]] = []  # a variable and the tape entry behind it, of each segment that is differentiable
         self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
         self.name_of: Callable[[Any], str] = repr  # names any value
         self.recorder: Recorder = new_recorder()
@@ -181,14 +182,15 @@ class Writer:
             return ""
         if tensor.view_of is not None:
             return self._view(tensor)
-        for name, known in list(trace.known.values()):
-            if isinstance(known, TensorBase) and known.view_of is not None and known.view_of.base is tensor:
+        beside = trace.by_memory.get(id(tensor.memory), ())
+        for name, known in beside:
+            if known.view_of is not None and known.view_of.base is tensor:
                 made, value = trace.step(f"{name}.view_of.base", lambda: tensor)
                 trace.know(tensor, made)
-                trace.known.setdefault(id(value), (made, value))
+                trace.know_also(value, made)
                 return made
-        for name, known in list(trace.known.values()):
-            if isinstance(known, TensorBase) and known.memory is tensor.memory and known.meta.dtype is tensor.meta.dtype:
+        for name, known in beside:
+            if known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
@@ -198,7 +200,7 @@ class Writer:
         base = self.name(view.base)
         name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
         trace.know(tensor, name)
-        trace.known.setdefault(id(value), (name, value))
+        trace.know_also(value, name)
         return name
 
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
@@ -207,7 +209,7 @@ class Writer:
         parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
         made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
-        trace.known.setdefault(id(value), (made, value))
+        trace.know_also(value, made)
         return made
 
     def redo_gradient(self, leaf: Any, gradient: Any) -> None:
@@ -270,6 +272,7 @@ class _Closing:
             settle_views(self.recorder)
             self._gradient_steps()
             return
+        self.recorder.drop_unused()
         names = [self._input(t) for t, _ in self.recorder.inputs]
         numbers = [read.name for read, _ in self.recorder.numbers]
         inputs = {id(t) for t, _ in self.recorder.inputs}
@@ -307,10 +310,15 @@ class _Closing:
                 break
         if trace.ghost:
             step = trace.next_step()
+            while step.segment is None:
+                trace.follow(step)
+                step = trace.next_step()
             trace.follow(step)
             return [trace.variables[n] for n in step.names], step.segment
         runner = runner or self._runner()
         step_names = [trace.tree.fresh("t") for _ in runner.results]
+        for protection in self._protections():
+            trace.step(protection, lambda: None, out=False)
         viewers = self._viewers()  # also keeps alive what only the recording held
         sizes = "".join(f"{trace.sizes.names[n]}, " for n in runner.sizes)
         text = f"{trace.tree.constant(runner)}.run(({sizes}), ({given}), ({read}))"
@@ -327,7 +335,18 @@ class _Closing:
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
         self._attributes(list(zip(step_names, results, strict=True)))
+        behind = {id(e): (n, e) for n, t in zip(step_names, results, strict=True) if (e := operator_entry(t)) is not None}
+        self.writer.entries += behind.values()
         return None, runner
+
+    def _protections(self) -> list[str]:
+        """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
+        found: list[str] = []
+        for state in self.recorder.input_states:
+            for name, entry in self.writer.entries if state.changed else ():
+                if protect_entry(entry, state.tensor):
+                    found.append(f"{self.trace.tree.constant(protect)}({name}, {self.writer.name(state.tensor)})")
+        return found
 
     def _attributes(self, tensors: list[tuple[str, Any]]) -> None:
         """What the program has set on tensors made inside."""
@@ -380,10 +399,11 @@ class _Closing:
         names = trace.block.steps[trace.index - 1].names
         for serial, name, real in zip(runner.serials, names, made, strict=True):
             tensor = viewers.pop(serial, None)
-            trace.known[id(real)] = (name, real)
+            trace.know(real, name)
             if tensor is not None:
                 become(tensor, real)
-                trace.known[id(tensor)] = (name, tensor)
+                trace.twins[id(tensor)] = (tensor, real)
+                trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
         for state in self.recorder.states.values():
@@ -439,6 +459,32 @@ class AtSizes:
 
     def __call__(self, tensor: Any, *sizes: int) -> Any:
         return self.function(tensor, *at_hand(self.parts, dict(zip(self.names, sizes, strict=True))))
+
+
+def operator_entry(tensor: Any) -> Any:
+    """The entry of the call that computed a tensor or what it is a view of; None without one that saves something."""
+    entry = tensor.entry
+    while isinstance(entry, ViewReadEntry):
+        entry = entry.edges[0][0] if entry.edges[0] is not None else None
+    return entry if isinstance(entry, OperatorEntry) and entry.saved else None
+
+
+def protect(result: Any, changed: Any) -> None:
+    """Let backward of what computed ``result`` keep copies of what is about to be overwritten in the memory of ``changed``."""
+    protect_entry(operator_entry(result), changed)
+
+
+def protect_entry(entry: Any, changed: Any) -> bool:
+    """`protect`, by the tape entry; whether anything had to be copied. Eager operators save other values, which nobody overwrites."""
+    copied = False
+    for saved in (entry.saved or ()) if entry is not None else ():
+        tensor = saved.tensor
+        leaf = tensor._requires_grad and tensor.entry is None
+        if tensor.memory is changed.memory and saved.version == tensor.memory.version and not leaf:
+            copy = tensor.detach().clone()
+            copy.entry, copy.output, copy._requires_grad = tensor.entry, tensor.output, tensor._requires_grad
+            saved.tensor, saved.version, copied = copy, copy.memory.version, True
+    return copied
 
 
 def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:

@@ -144,7 +144,7 @@ class Session:
         self.writer.gradients[id(leaf)] = known
         for gradient in (old, value):
             if gradient is not None:
-                trace.known[id(gradient)] = (known, gradient)
+                trace.know(gradient, known)
 
     def see_guard(self, read: Callable[[], Any]) -> None:
         """The line holds as long as ``read()`` gives what it gives now."""
@@ -283,7 +283,7 @@ class Session:
                     trace.block.end = End(kind, text)
         if kind == "raise":
             trace.sizes.empty(value)
-        return self.semantics.plain(value)
+        return unboxed(trace, value) if trace.twins or kind == "return" else value
 
     def in_try(self) -> bool:
         """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
@@ -299,3 +299,19 @@ class Session:
         leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
         manager = getattr(getattr(leave, "callable", None), "__self__", None)
         return manager is not None and is_ours(type(manager))
+
+
+def unboxed(trace: Trace, value: Any) -> Any:
+    """A result without boxes, sizes and twins."""
+    if type(value) is Box:
+        return value.value
+    value = trace.sizes.plain(value)
+    if type(value) is tuple:
+        parts = [unboxed(trace, v) for v in value]
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
+    if type(value) is list:
+        value[:] = [unboxed(trace, v) for v in value]
+    elif type(value) is dict:
+        for key, item in value.items():
+            value[key] = unboxed(trace, item)
+    return trace.original(value)

@@ -48,12 +48,14 @@ class Trace:
         self.recording = True
         self.path = {} if found is None else _path(found.at)
         self.known: dict[int, tuple[str, Any]] = {}
+        self.by_memory: dict[int, list[tuple[str, Any]]] = {}  # the known tensors in each storage
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
@@ -127,7 +129,7 @@ class Trace:
         for obj in self.inside.values():
             self.sizes.empty(obj)
         self.sizes.end()
-        for kept in (self.known, self.inside, self.reads, self.variables, self.births):
+        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.stopped()
 
@@ -313,6 +315,21 @@ class Trace:
         """``value`` is in variable ``name``."""
         self.known[id(value)] = (name, value)
         self.inside.pop(id(value), None)
+        if isinstance(value, TensorBase):
+            self.by_memory.setdefault(id(value.memory), []).append((name, value))
+
+    def original(self, value: Any) -> Any:
+        """The tensor of the replay that one of the ghost stands for, with the history that this one has by now; others as they are."""
+        twin, real = self.twins.get(id(value), (None, value))
+        if twin is not None and twin is not real:
+            real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
+            real.seen_version = twin.seen_version
+        return real
+
+    def know_also(self, value: Any, name: str) -> None:
+        """Another object stands for what is in a variable: of a ghost and its replay, one each."""
+        if id(value) not in self.known:
+            self.know(value, name)
 
     def read(self, key: Any, expression: str, get: Callable[[], Any], fixed: bool = False, place: tuple[Any, ...] | None = None) -> Any:
         """Read an outside place: once, until something may have changed it. ``fixed``: native code will look at the value."""

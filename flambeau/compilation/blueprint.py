@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NAMESPACE = "programs"
 # Raise when the fields change.
-_FORMAT = 2
+_FORMAT = 3
 # Nanoseconds of work above which other Python threads may run meanwhile.
 RELEASE_GIL_ABOVE = 30_000
 
@@ -34,8 +34,8 @@ class Blueprint:
 
     ``kernels`` are (module key, name); ``tasks`` are (kernel, arguments, chunks, wave). Patches are (slot, offset in bytes) for
     each input, output and temporary; ``scalars`` are (slot, dtype name) for each number; ``errors`` are (slot, slot of the
-    error record's address); ``functions`` are (slot, kernel) for kernels called through an argument, ``fourier_plans``
-    (slot, length, dtype name, norm, whether real) for the plans of Fourier transforms.
+    error record's address); ``functions`` are (slot, kernel) for kernels called through an argument, ``symbols`` (slot, name) for
+    functions of LAPACK, ``fourier_plans`` (slot, length, dtype name, norm, whether real) for the plans of Fourier transforms.
     """
 
     kernels: list[tuple[str, str]]
@@ -47,6 +47,7 @@ class Blueprint:
     randoms: list[int]
     errors: list[Slot]
     functions: list[Slot]
+    symbols: list[tuple[int, str]]
     fourier_plans: list[tuple[int, int, str, str, bool]]
     scratch_bytes: int
     arena_bytes: int
@@ -57,7 +58,7 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
     """Fix the sizes of a scheduled program; returns its data and the texts of its kernels."""
     texts: dict[KernelText, int] = {}
     slots: list[list[Slot]] = [[] for _ in schedule.buffers]
-    plan = Blueprint([], [], [], [[] for _ in schedule.outputs], [], [[] for _ in schedule.scalars], [], [], [], [], 0, 0, False)
+    plan = Blueprint([], [], [], [[] for _ in schedule.outputs], [], [[] for _ in schedule.scalars], [], [], [], [], [], 0, 0, False)
     layout = TaskArray()
     work = 0
     for call in emitted:
@@ -73,7 +74,9 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
         plan.randoms += [start + position for position in call.random_slots]
         plan.errors += [(start + position, start) for position in call.error_slots]
         plan.functions += [(start + position, texts.setdefault(text, len(texts))) for position, text in call.functions]
-        plan.fourier_plans += [(start + position, evaluate(n, sizes), kind.name, norm, real) for position, n, kind, norm, real in call.plan_slots]
+        plan.symbols += [(start + position, symbol) for position, symbol in call.symbols]
+        for position, n, kind, norm, real in call.plan_slots:
+            plan.fourier_plans.append((start + position, evaluate(n, sizes), kind.name, norm, real))
         plan.scratch_bytes = max(plan.scratch_bytes, call.scratch_bytes(sizes))
         work += launch.work
     plan.kernels = [(module_key(text.text), text.name) for text in texts]

@@ -109,6 +109,8 @@ class CudaProgram(Program):
 def _row_step(call: Call, sizes: Sizes) -> Step | None:
     """The launch of a scan, or of a sort of short rows of narrow types; None where there is no GPU code."""
     attributes = call.attributes
+    if "parts" in attributes:
+        raise NotImplementedError(f"{call.kind}: matrices on a GPU are not factored yet; move them to the CPU with .cpu()")
     element: dtype = attributes["dtype"]
     shape = [evaluate(d, sizes) for d in attributes["shape"]]
     if call.kind == "random" or not prod(shape):
@@ -188,7 +190,7 @@ class HostStep:
         source = tuple(evaluate(d, sizes) for d in call.attributes.get("source", ()))
         inputs = (graph_input("x", Aval(source, kind)),) if call.reads else ()
         known = {"shape", "dtype", "source"} if call.reads else set()
-        attributes = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
+        attributes: dict[str, Any] = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
         attributes |= {"n": evaluate(attributes["n"], sizes)} if "n" in attributes else {}
         node = PRIMITIVES[call.kind](*inputs, **attributes)
         specs = [InputSpec(None)] * len(inputs)

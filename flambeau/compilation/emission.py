@@ -17,8 +17,13 @@ from flambeau.ir.kernel import Kernel
 from flambeau.schedule.build import BuiltKernel
 from flambeau.schedule.operands import MatmulOperands, plain_store
 from flambeau.schedule.schedule import Call, Schedule
+from flambeau.templates.factor_kernel import FUNCTIONS, FactorKernel, FactorSpec
+from flambeau.templates.factor_kernel import Sizes as FactorSizes
+from flambeau.templates.lane_kernels import lane_kernel
+from flambeau.templates.lapack import lapack_kernel
 from flambeau.templates.matmul import SLOTS as MATMUL_SLOTS
 from flambeau.templates.matmul import MatmulKernel, MatmulSpec, matmul_kernel, vector_kernel
+from flambeau.templates.permutation import permutation_kernel
 from flambeau.templates.random_fill import SCRATCH_BYTES, random_fill
 from flambeau.templates.row_fourier import row_fourier
 from flambeau.templates.row_kernel import SLOTS as ROW_SLOTS
@@ -59,7 +64,8 @@ class Emitted:
     random_slots: list[int] = field(default_factory=list)
     error_slots: list[int] = field(default_factory=list)
     functions: list[tuple[int, KernelText]] = field(default_factory=list)  # positions that hold the address of another kernel
-    plan_slots: list[tuple[int, Dim, dtype, str, bool]] = field(default_factory=list)  # of Fourier plans: position, length, type, norm, real
+    symbols: list[tuple[int, str]] = field(default_factory=list)  # positions that hold the address of a function of LAPACK
+    plan_slots: list[tuple[int, Dim, dtype, str, bool]] = field(default_factory=list)  # position, length, type, norm, real
 
     def buffer_slots(self, sizes: Sizes) -> list[tuple[int, tuple[int, int]]]:
         """Positions of buffer addresses with (buffer, offset in bytes)."""
@@ -74,7 +80,7 @@ def emit_call(call: Call, schedule: Schedule) -> Emitted:
         return _emit_random(call)
     if call.kind in ("loop", "scatter"):
         return _emit_loop(call, schedule)
-    return _emit_row(call)
+    return _emit_factor(call) if "parts" in call.attributes else _emit_row(call)
 
 
 _codes: dict[tuple[Kernel, bool, bool], KernelCode] = {}
@@ -219,6 +225,44 @@ def _volume(shape: Sequence[Dim], sizes: Sizes) -> int:
     for dim in shape:
         total *= evaluate(dim, sizes)
     return total
+
+
+def _emit_factor(call: Call) -> Emitted:
+    given = dict(call.attributes)
+    shapes, parts, element = given.pop("shapes"), given.pop("parts"), given.pop("dtype")
+    rows = given.pop("rows", None)
+    static = ("batched", len(shapes[0]) > 2), *((k, v) for k, v in given.items() if k not in ("part", "shape", "source"))
+    spec = FactorSpec(call.kind, element, len(shapes), parts, static, vector_bits(), cpu_features())
+    usual = permutation_kernel(spec) if call.kind == "permutation" else lapack_kernel(spec)
+
+    def chosen(z: FactorSizes) -> FactorKernel:
+        return lane_kernel(spec, z, usual)
+
+    def measure(sizes: Sizes) -> FactorSizes:
+        if rows is not None:
+            return FactorSizes(_volume(shapes[0][:-1], sizes), evaluate(rows, sizes), evaluate(shapes[0][-1], sizes), 0)
+        m, n = (evaluate(d, sizes) for d in shapes[0][-2:])
+        return FactorSizes(_volume(shapes[0][:-2], sizes), m, n, evaluate(shapes[1][-1], sizes) if len(shapes) > 1 else 0)
+
+    def launch(sizes: Sizes) -> Launch:
+        z = measure(sizes)
+        kernel = chosen(z)
+        offsets, _ = kernel.piece_offsets(z)
+        cost = max(1, round(kernel.nanoseconds(z)))
+        grain = -(-max(1, CHUNK_NANOSECONDS // cost) // kernel.block) * kernel.block
+        values = [*[None] * FUNCTIONS, z.batch, z.m, z.n, z.k, kernel.work(z), *offsets, *[None] * (len(shapes) + len(parts))]
+        text = None if kernel is usual else KernelText(kernel.text, kernel.name)
+        return Launch(grain, -(-z.batch // grain), z.batch * cost, values, text)
+
+    def scratch(sizes: Sizes) -> int:
+        z = measure(sizes)
+        return chosen(z).piece_offsets(z)[1]
+
+    first = len(spec.slots) - len(shapes) - len(parts)
+    buffers: list[tuple[int, int, Dim, int]] = [(first + i, b, 0, 1) for i, b in enumerate((*call.reads, *call.writes))]
+    symbols = [(FIRST_SLOT + i, symbol) for i, symbol in enumerate(usual.symbols)]
+    text = KernelText(usual.text, usual.name)
+    return Emitted(text, call.wave, scratch, launch, buffers, symbols=symbols)
 
 
 def _emit_row(call: Call) -> Emitted:

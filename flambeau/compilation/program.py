@@ -17,7 +17,7 @@ from flambeau.core.events import counters
 from flambeau.core.source_lines import user_line
 from flambeau.ir.difference import report_pass
 from flambeau.ir.graph import Graph, as_python
-from flambeau.runtime import allocator
+from flambeau.runtime import allocator, lapack
 from flambeau.runtime.launch import TaskArray, run_tasks, run_tasks_timed
 from flambeau.schedule.complex_parts import merge_parts, split_complex, split_numbers
 from flambeau.schedule.specs import InputSpec, OutputSpec
@@ -141,8 +141,8 @@ class Patch(NamedTuple):
 class BoundProgram:
     """A program for fixed sizes: give it addresses and numbers, it runs."""
 
-    __slots__ = ("_on_times", "arena_bytes", "error_slots", "fourier_plans", "input_patches", "output_patches", "program", "random_slots", "release_gil",
-                 "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
+    __slots__ = ("_on_times", "arena_bytes", "error_slots", "fourier_plans", "input_patches", "output_patches", "program", "random_slots",
+                 "release_gil", "scalar_slots", "tasks", "temporary_patches")  # fmt: skip
 
     def __init__(self, program: Program, plan: Blueprint, addresses: Sequence[int]) -> None:
         self.program = program
@@ -152,10 +152,13 @@ class BoundProgram:
             self.tasks.add(addresses[kernel], arguments, chunks, wave)
         for slot, kernel in plan.functions:
             self.tasks.slots[slot] = addresses[kernel]
+        for slot, symbol in plan.symbols:
+            self.tasks.slots[slot] = lapack.address(symbol)
         seen, form = program.signature, program.form
         self.fourier_plans = _place_fourier_plans(self.tasks, plan) if plan.fourier_plans else []
-        self.input_patches = merge_parts(seen.inputs, form.input_counts, [[Patch(*p) for p in patches] for patches in plan.inputs], Patch)
-        self.output_patches = merge_parts(seen.outputs, form.output_counts, [[Patch(*p) for p in patches] for patches in plan.outputs], Patch)
+        read, written = ([[Patch(*p) for p in patches] for patches in found] for found in (plan.inputs, plan.outputs))
+        self.input_patches = merge_parts(seen.inputs, form.input_counts, read, Patch)
+        self.output_patches = merge_parts(seen.outputs, form.output_counts, written, Patch)
         self.temporary_patches = [(slot, offset) for slot, offset in plan.temporaries]
         self.scalar_slots = [[(slot, BY_NAME[kind]) for slot, kind in slots] for slots in plan.scalars]
         self.random_slots = plan.randoms

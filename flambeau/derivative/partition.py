@@ -9,6 +9,7 @@ from flambeau.core.aval import Aval
 from flambeau.derivative.differentiate import depends_on, gradients
 from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
+from flambeau.prims import copy
 from flambeau.prims.complex import halves_of, part
 
 
@@ -34,10 +35,14 @@ class Partition:
     origins: tuple[Node, ...]
 
 
-def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool], extra: frozenset[Node] | None = None) -> Partition:
+def partition(
+    graph: Graph, wanted: Sequence[Node], present: Sequence[bool], extra: frozenset[Node] | None = None,
+    overwritten: frozenset[Node] = frozenset(),
+) -> Partition:  # fmt: skip
     """Differentiate ``graph`` by the inputs ``wanted``, given cotangents of the outputs marked in ``present``.
 
-    Only ``extra`` values are saved beside inputs and outputs when it is given; else those that are worth it.
+    Only ``extra`` values are saved beside inputs and outputs when it is given; else those that are worth it. Of inputs that are
+    ``overwritten`` with the outputs copies are saved.
     """
     cotangent, value = _unused(graph, "g"), _unused(graph, "v")
     cotangents = [
@@ -46,13 +51,14 @@ def partition(graph: Graph, wanted: Sequence[Node], present: Sequence[bool], ext
     ]
     parts = gradients(graph.outputs, cotangents, wanted)
     found = [g for g in parts if g is not None]
-    saved = _saved(graph, found, extra)
+    copies = {n: copy(n, index=0) for n in overwritten}
+    saved = tuple(copies.get(n, n) for n in _saved(graph, found, extra))
     kept = [n for n in saved if n.op is not INPUT and n not in graph.outputs]
     varying = [n for n in kept if n.dtype.is_inexact and n in depends_on(toposort(kept), wanted)]
     names: dict[Node, Node] = {
         node: graph_input(f"{value}{i}", Aval(node.shape, node.dtype, node.aval.weak)) for i, node in enumerate(saved)
     }
-    known = dict(names)
+    known = dict(names) | {n: names[c] for n, c in copies.items() if c in names}
     for half, (output, index) in halves_of(graph.outputs).items():
         if output in names:
             known.setdefault(half, part(names[output], index=index))
@@ -97,7 +103,7 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
 
 
 def _worth_saving(node: Node) -> bool:
-    if node.op.family in ("reduce", "matmul", "row", "random") or node.op.name == "scatter":
+    if node.op.family in ("reduce", "matmul", "row", "random", "factor") or node.op.name == "scatter":
         return True
     # a mask made of random numbers is smaller than the numbers
     return node.dtype.itemsize == 1 and any(s.op is not INPUT and s.op.family == "random" for s in node.sources)

@@ -13,13 +13,14 @@ from typing import Any
 from flambeau import ops
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float, normalize_dim
+from flambeau.tensor import overriding
 from flambeau.tensor.arguments import write_out
 from flambeau.tensor.creation import finished
 from flambeau.tensor.functions_complex import conj
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn",
-    "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2",
+    "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -246,3 +247,6 @@ def fftshift(input: Any, dim: int | Sequence[int] | None = None) -> Any:
 def ifftshift(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """The inverse of ``fftshift``."""
     return _shifted(input, dim, True)
+
+
+overriding.publish("torch.fft", globals())

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flambeau.codegen.cpu.errors import operator_number
+from flambeau.codegen.cpu.errors import NO_FACTORIZATION, operator_number
 from flambeau.compilation.program import BoundProgram
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
+from flambeau.core.linear_algebra_errors import OPERATORS, linear_algebra_error
 from flambeau.interp.folding import Folding, make_folding
 from flambeau.interp.functions import GraphFunction, layout_of, stride_sizes
 from flambeau.interp.layout import ViewOf, views_of
@@ -183,6 +184,8 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(operands[target])
     bound = plan.bound
     assert bound is not None
+    if any(o.memory.pending is not None for o in operands):
+        raise RuntimeError(f"{plan.function.name}: an operand was never computed: the call that it was recorded in raised")
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
@@ -195,6 +198,7 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
 
 
 DIVISION = operator_number("division")
+_FACTORING = {operator_number(name): name for name in OPERATORS}
 # torch raises RuntimeError for a bad index of these, IndexError for others.
 RAISE_RUNTIME_ERROR = frozenset(("gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"))
 
@@ -206,6 +210,8 @@ def report_error(name: str, error: KernelError) -> Exception:
     if error.kind == 1:
         text = f"{name}: index {error.value} is out of bounds for dimension with size {error.bound} (at element {error.position})"
         return RuntimeError(text) if name in RAISE_RUNTIME_ERROR else IndexError(text)
+    if error.kind == NO_FACTORIZATION:
+        return linear_algebra_error(_FACTORING[error.operator], error.value, error.position if error.bound else None)
     return RuntimeError(f"{name}: internal error: a kernel left its buffers ({error})")
 
 

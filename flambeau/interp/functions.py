@@ -96,20 +96,21 @@ class GraphFunction:
         return [tuple(evaluate(d, sizes) for d in o.shape) for o in self.graph.outputs]
 
     def derivative(
-        self, wanted: tuple[bool, ...], present: tuple[bool, ...], sizes: Mapping[str, int], extra: frozenset[Node] | None = None
-    ) -> Derivative | None:
+        self, wanted: tuple[bool, ...], present: tuple[bool, ...], sizes: Mapping[str, int], extra: frozenset[Node] | None = None,
+        overwritten: frozenset[int] = frozenset(),
+    ) -> Derivative | None:  # fmt: skip
         """Forward and backward functions for gradients of the marked tensors; None when no output depends on them.
 
         Differentiating compares sizes too, so there may be one for some sizes and another for others. ``extra`` values of the
-        graph are all that is saved beside inputs and outputs when it is given.
+        graph are all that is saved beside inputs and outputs when it is given. The tensors numbered in ``overwritten`` get the results.
         """
-        variants = self._derivatives.setdefault((wanted, present, extra), [])
+        variants = self._derivatives.setdefault((wanted, present, extra, overwritten), [])
         for holds, found in variants:
             if holds is None or holds(sizes):
                 return found
         inputs = [n for n, w in zip(self.graph.inputs, wanted, strict=False) if w]
         with SizeScope(sizes) as scope:
-            split = partition(self.graph, inputs, present, extra)
+            split = partition(self.graph, inputs, present, extra, frozenset(self.graph.inputs[k] for k in overwritten))
             derivative = Derivative(self, split) if any(split.given) else None
         known = {(r, e) for r, e, _ in self.predicates}
         new = [(r, e, truth) for (r, e), truth in scope.predicates.items() if (r, e) not in known]

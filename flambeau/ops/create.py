@@ -69,16 +69,15 @@ def arange(start: Value | int = 0, step: Value | int = 1, count: Size = 0, *, dt
 
 def _between(start: Node, end: Node, steps: Dim, kind: dtype) -> Node:
     """Evenly spaced float64 numbers: from ``start`` up in the first half, from ``end`` down in the second, the step in ``kind``."""
-    shape = (steps,)
-    first, last = (_filled(p.converted(v, kind), shape, dtypes.float64) for v in (start, end))
+    shape, wide = (steps,), dtypes.complex128 if kind.is_complex else dtypes.float64
+    first, last = (_filled(p.converted(v, kind), shape, wide) for v in (start, end))
     if steps == 1:
         return first
-    intervals = p.converted(size_number(steps - 1, first), dtypes.float64)
-    step = p.converted(p.converted(p.div(p.sub(last, first), intervals), kind), dtypes.float64)
     place = p.iota(shape=shape, axis=0, dtype=dtypes.float64)
-    half = p.converted(size_number(steps // 2, first), dtypes.float64)
-    down = p.sub(last, p.mul(step, p.sub(intervals, place)))
-    return p.where(p.lt(place, half), p.add(first, p.mul(step, place)), down)
+    intervals, half = (p.converted(size_number(n, place), dtypes.float64) for n in (steps - 1, steps // 2))
+    step = p.converted(p.converted(p.div(p.sub(last, first), p.converted(intervals, wide)), kind), wide)
+    down = p.sub(last, p.mul(step, p.converted(p.sub(intervals, place), wide)))
+    return p.where(p.lt(place, half), p.add(first, p.mul(step, p.converted(place, wide))), down)
 
 
 def _linspace_samples(m: SampleMaker) -> Calls:
@@ -90,18 +89,20 @@ def _linspace_samples(m: SampleMaker) -> Calls:
 def linspace(start: Value, end: Value, steps: Size, *, dtype: dtype | None = None) -> Node:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
     kind = dtype or default_float()
-    if not kind.is_floating_point:
+    if dtype is None and (start.dtype.is_complex or end.dtype.is_complex):
+        kind = kind.to_complex()
+    if not kind.is_inexact:
         start, end = (p.converted(v, kind) for v in (start, end))
-    return p.converted(_between(start, end, steps, kind if kind.is_floating_point else dtypes.float64), kind)
+    return p.converted(_between(start, end, steps, kind if kind.is_inexact else dtypes.float64), kind)
 
 
 @op(samples=lambda m: [case(-1.0, 2.0, 7, dtype=dtypes.float64), case(0, 3, 4, 2.0, dtype=dtypes.float64)])
 def logspace(start: Value, end: Value, steps: Size, base: Value | float = 10.0, *, dtype: dtype | None = None) -> Node:
     """base ** start to base ** end, evenly spaced in the exponent."""
     kind = dtype or default_float()
-    exponent = _between(start, end, steps, kind if kind.is_floating_point else dtypes.float64)
-    number = base if isinstance(base, Node) else p.constant(base, (), dtypes.float64)
-    return p.converted(p.pow_(_filled(number, exponent.shape, dtypes.float64), exponent), kind)
+    exponent = _between(start, end, steps, kind if kind.is_inexact else dtypes.float64)
+    number = base if isinstance(base, Node) else p.constant(base, (), exponent.dtype)
+    return p.converted(p.pow_(_filled(number, exponent.shape, exponent.dtype), exponent), kind)
 
 
 @op(samples=lambda m: [case(3), case(2, 4), case(4, 2, dtype=dtypes.bool_), case(0)])

@@ -9,8 +9,9 @@ from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.declare import Value, Values, broadcast_shapes, broadcast_to, normalize_dim, op
-from flambeau.ops.view import as_dims
+from flambeau.ops.declare import Size, Value, Values, broadcast_shapes, broadcast_to, normalize_dim, op
+from flambeau.ops.view import as_dims, cut
+from flambeau.prims.complex import conj
 
 PRODUCT = "same"  # torch multiplies matrices of one dtype only
 
@@ -313,3 +314,48 @@ def chain_matmul(matrices: Values) -> Node:
     for matrix in matrices[1:]:
         out = mm(out, matrix)
     return out
+
+
+# -- vectors ----------------------------------------------------------------------------------------------
+def _cross_samples(m: SampleMaker) -> Calls:
+    return [case(m.float(2, 3), m.float(2, 3)), case(m.float(4, 1, 3), m.float(1, 5, 3)), case(m.float(3, 2), m.float(3, 1), 0)]
+
+
+@op(promote="arithmetic", samples=_cross_samples)
+def cross(x: Value, other: Value, dim: int = -1) -> Node:
+    """The cross product of vectors of 3 along ``dim``; the other dimensions broadcast."""
+    if x.dtype is dtypes.bool_:
+        raise NotImplementedError('"cross" not implemented for \'Bool\'; convert to an integer type')
+    if x.rank != other.rank:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    axis = normalize_dim(dim, x.rank, "linalg.cross")
+    if not (x.shape[axis] == 3 and other.shape[axis] == 3):
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[axis]} and {other.shape[axis]}")
+    shape = broadcast_shapes(x.shape, other.shape, operator="linalg.cross")
+    a, b = ([cut(broadcast_to(v, shape), axis, i, 1) for i in range(3)] for v in (x, other))
+    parts = [p.sub(p.mul(a[i], b[k]), p.mul(a[k], b[i])) for i, k in ((1, 2), (2, 0), (0, 1))]
+    return p.cat(*parts, axis=axis)
+
+
+@op(promote=PRODUCT, samples=lambda m: [case(m.float(4, 3), m.float(3)), case(m.float(2, 3, 4), m.float(3, 1), 1)])
+def vecdot(x: Value, y: Value, dim: int = -1) -> Node:
+    """Sums of products along ``dim``, of x conjugated; the other dimensions broadcast."""
+    if not x.rank or not y.rank:
+        raise RuntimeError("linalg.vecdot: inputs must have at least 1 dimension")
+    shape = broadcast_shapes(x.shape, y.shape, operator="linalg.vecdot")
+    axis = normalize_dim(dim, len(shape), "linalg.vecdot")
+    x = conj(x) if x.dtype.is_complex else x
+    product_of_both = p.mul(broadcast_to(x, shape), broadcast_to(y, shape))
+    return p.reduce(product_of_both, kind="sum", axes=(axis,))
+
+
+@op(promote="arithmetic", samples=lambda m: [case(m.float(4), 4), case(m.float(2, 3), 5), case(m.int(3), 2)])
+def vander(x: Value, count: Size) -> Node:
+    """The powers x ** 0 ... x ** (count - 1) in a new last dimension; integers as int64."""
+    if not count > 1:
+        raise RuntimeError(f"N must be greater than 1. Got {count}")
+    x = x if x.dtype.is_inexact else p.converted(x, dtypes.int64)
+    x = x if x.rank else p.reshape(x, shape=(1,))
+    shape = (*x.shape, count - 1)
+    powers = p.scan(p.expand(p.reshape(x, shape=(*x.shape, 1)), shape=shape), kind="prod", axis=x.rank)
+    return p.cat(p.constant(1, (*x.shape, 1), x.dtype), powers, axis=x.rank)

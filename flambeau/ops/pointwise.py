@@ -31,7 +31,9 @@ def converted(x: Node, kind: dtype) -> Node:
 
 
 def matched(value: Node | float, like: Node) -> Node:
-    """A number or a node that broadcasts, in the shape and dtype of ``like``."""
+    """A number or a node that broadcasts, in the shape and dtype of ``like``; RuntimeError for a complex one where that is real."""
+    if isinstance(value, Node) and value.dtype.is_complex and not like.dtype.is_complex:
+        raise RuntimeError(f"a complex number cannot be converted to {like.dtype} without overflow; give its real part")
     return broadcast_to(converted(value, like.dtype), like.shape) if isinstance(value, Node) else p.number(value, like)
 
 

@@ -349,6 +349,13 @@ _NORMS: dict[float, Callable[[Node, tuple[int, ...]], Node]] = {
 }
 
 
+def _power(x: Node, ord: float) -> Node:
+    """|x| ** ord, with a derivative of 0 where x is 0."""
+    zero = p.eq(x, p.number(0, x))
+    away = p.pow_(p.where(zero, p.number(1, x), p.abs_(x)), p.number(ord, x))
+    return p.where(zero, p.number(0.0 if ord > 0 else math.inf, x), away)
+
+
 @op("general", promote="arithmetic", samples=s.norms)
 def vector_norm(x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Node:
     """(sum |x| ** ord) ** (1 / ord) along ``dim``; the largest for inf, the smallest for -inf, the count of nonzeros for 0."""
@@ -359,19 +366,11 @@ def vector_norm(x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = Fals
     if ord in _NORMS:
         out = _NORMS[ord](x, axes)
     else:
-        total = reduced(p.pow_(p.abs_(x), p.number(ord, x)), "sum", axes)
+        total = reduced(_power(x, ord), "sum", axes)
         at_zero = p.eq(total, p.number(0, total))
         root = p.pow_(p.where(at_zero, p.number(1, total), total), p.number(1 / ord, total))
         out = p.where(at_zero, p.number(0, total), root)
     return kept(out, axes, x.shape, keepdim)
-
-
-@op("general", promote="arithmetic", samples=s.torch_norms)
-def norm(x: Value, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: dtype | None = None) -> Node:
-    """The vector norm of order ``p`` along ``dim``; "fro" is order 2."""
-    if isinstance(p, str) and p != "fro":
-        raise NotImplementedError(f"norm: order {p!r} is not implemented; use linalg.svdvals(x).sum() for the nuclear norm")
-    return vector_norm(x, 2 if p is None or isinstance(p, str) else p, dim, keepdim)
 
 
 # -- running reductions ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from flambeau.core.handles import RemovableHandle
 from flambeau.core.numbers import HostNumber
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros
+from flambeau.tensor.functions_complex import view_as_real
 from flambeau.tensor.grad_mode import enable_grad, no_grad
 
 __all__ = ["Optimizer", "ParamsT", "StateDict", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
@@ -387,14 +388,24 @@ class Bucket:
 
     def of(self, key: str) -> list[Tensor]:
         """One state tensor of each parameter."""
-        return [state[key] for state in self.states]
+        return [real_view(state[key]) for state in self.states]
+
+    def with_real_views(self) -> Bucket:
+        """The same with complex parameters and gradients as real ones: their parts are updated as numbers of their own."""
+        self.params, self.grads = ([real_view(t) for t in tensors] for tensors in (self.params, self.grads))
+        return self
+
+
+def real_view(tensor: Any) -> Any:
+    """A complex tensor as a real one that shares its memory; anything else as it is."""
+    return view_as_real(tensor) if isinstance(tensor, Tensor) and tensor.is_complex() else tensor
 
 
 def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor, dict[str, Any]], None]) -> list[Bucket]:
     """The parameters of a group that have gradients, by step count; ``start(parameter, state)`` fills the state of new ones."""
     together = _one_bucket(optimizer, group["params"])
     if together is not None:
-        return [together]
+        return [together.with_real_views()]
     found: dict[int, Bucket] = {}
     waiting: list[dict[str, Any]] = []
     fresh: dict[Any, Tensor] = {}
@@ -419,7 +430,7 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         bucket.grads.append(gradient)
         bucket.states.append(state)
     _separate(waiting, found)
-    return list(found.values())
+    return [bucket.with_real_views() for bucket in found.values()]
 
 
 def _one_bucket(optimizer: Optimizer, params: list[Tensor]) -> Bucket | None:
@@ -470,11 +481,12 @@ class PerParameterOptimizer(Optimizer):
                         gradient = -gradient if group["maximize"] else gradient
                         if group["weight_decay"] and not group.get("decoupled_weight_decay"):
                             gradient = gradient + group["weight_decay"] * parameter
-                        self._update(group, count, parameter, gradient, state)
+                        self._update(group, count, parameter, gradient, {key: real_view(value) for key, value in state.items()})
         return loss
 
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _start")
 
     def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+        """Change ``parameter`` and the tensors of ``state`` in place."""
         raise NotImplementedError(f"{type(self).__name__} must define _update")

@@ -42,21 +42,38 @@ def _part_rule(z: Aval, index: int) -> Aval:
     return Aval(z.shape, z.dtype.to_real(), z.weak)
 
 
-def _pairs_rule(x: Aval) -> Aval:
-    require(x.dtype.is_floating_point and bool(x.shape) and not differs(x.shape[-1], 2), "as_complex", f"needs a last axis of size 2, got {x}")
+def _real_rule(z: Aval) -> Aval:
+    return Aval((*z.shape, 2), z.dtype.to_real())
+
+
+def _apart(z: Any) -> Any:
+    return np.stack([z.real, z.imag], -1)
+
+
+def _together(x: Any) -> Any:
+    return _joined(x[..., 0], x[..., 1])
+
+
+def _first(value: Any, *rest: Any) -> Any:
+    return value
+
+
+def _complex_rule(x: Aval) -> Aval:
+    fits = x.dtype.is_floating_point and bool(x.shape) and not differs(x.shape[-1], 2)
+    require(fits, "as_complex", f"needs a last axis of size 2, got {x}")
     return Aval(x.shape[:-1], x.dtype.to_complex())
 
 
 _PAIR = prim("pair", "complex", _pair_rule, _joined, "the complex numbers with these real and imaginary parts")
 part = prim("part", "view", _part_rule, lambda z, index: z.imag if index else z.real, "the real (0) or imaginary (1) parts")
 as_real = prim(
-    "as_real", "view", lambda z: Aval((*z.shape, 2), z.dtype.to_real()), lambda z: np.stack([z.real, z.imag], -1),
+    "as_real", "view", _real_rule, _apart,
     "complex numbers as real ones with a last axis of size 2",
 )  # fmt: skip
 as_complex = prim(
-    "as_complex", "view", _pairs_rule, lambda x: _joined(x[..., 0], x[..., 1]), "real numbers, two along the last axis, as complex ones"
+    "as_complex", "view", _complex_rule, _together, "real numbers, two along the last axis, as complex ones"
 )
-whole = prim("whole", "view", lambda z: z, lambda z: z, "a complex value as one node, which views and derivatives can refer to")
+whole = prim("whole", "view", p.same, _first, "a complex value as one node, which views and derivatives can refer to")
 
 
 def pair(real: Node, imaginary: Node) -> Node:
@@ -112,7 +129,13 @@ _WITH_PARTS: dict[Prim, Callable[[Node], dict[str, Any]]] = {
     s.slice_: lambda z: {k: (*z.attributes[k], last) for k, last in (("starts", 0), ("sizes", 2), ("steps", 1))},
 }
 as_real.on_pairs = _as_real
-whole.on_pairs = lambda z: z if z.op is whole else Node(whole, (z,))
+
+
+def _whole(z: Node) -> Node:
+    return z if z.op is whole else Node(whole, (z,))
+
+
+whole.on_pairs = _whole
 
 
 def stacked(real: Node, imaginary: Node) -> Node:
@@ -135,7 +158,7 @@ def _slope_derivative(g: Node, out: Node, value: Node, *rest: Node) -> Gradients
 
 
 slope = prim(
-    "slope", "pointwise", p.same, lambda value, *rest: value, "value, whose derivatives by x, y are dx, dy: operands value, x, dx, y, dy"
+    "slope", "pointwise", p.same, _first, "value, whose derivatives by x, y are dx, dy: operands value, x, dx, y, dy"
 )
 slope.differentiate(_slope_derivative)
 
@@ -239,12 +262,17 @@ def _matmul(z: Node, w: Node) -> Node:
 def _cast(z: Node, to: dtype) -> Node:
     if to.is_complex:
         return pair(*(p.converted(x, to.to_real()) for x in (parts(z) if z.dtype.is_complex else parts(p.converted(z, to.to_real())))))
+    if z.aval.weak:
+        raise RuntimeError(f"a complex number cannot be converted to {to} without overflow; give its real part")
     a, b = parts(z)
     return p.cast(a, to=to) if to.name != "bool" else p.bitwise_or(p.cast(a, to=to), p.cast(b, to=to))
 
 
 def _either(combine: Prim, join: Prim) -> Callable[..., Node]:
-    return lambda z, w: join(*(combine(x, y) for x, y in zip(parts(z), parts(w), strict=True)))
+    def form(z: Node, w: Node) -> Node:
+        return join(*(combine(x, y) for x, y in zip(parts(z), parts(w), strict=True)))
+
+    return form
 
 
 # -- elementary functions -------------------------------------------------------------------------------
@@ -492,7 +520,15 @@ def _padded(z: Node, **attributes: Any) -> Node:
 def _view(prim: Prim) -> Callable[..., Node]:
     """Views of what is not a pair stay views, so that eager mode can follow them."""
     form = _by_parts(prim)
-    return lambda z, **attributes: form(z, **attributes) if z.op is _PAIR else Node(prim, (z,), **attributes)
+
+    def view(z: Node, **attributes: Any) -> Node:
+        return form(z, **attributes) if z.op is _PAIR else Node(prim, (z,), **attributes)
+
+    return view
+
+
+def _isnan(z: Node) -> Node:
+    return p.bitwise_or(*map(p.isnan, parts(z)))
 
 
 def _full(shape: s.Shape, value: Any, dtype: dtype, weak: bool = False) -> Node:
@@ -513,6 +549,6 @@ for _name, (_value, _derivative) in _FUNCTIONS.items():
     ALL[_name].on_pairs = _function(_value, _derivative)
 p.abs_.on_pairs, p.mul.on_pairs, p.div.on_pairs, p.pow_.on_pairs, r.matmul.on_pairs = _abs, _mul, _div, _pow, _matmul
 p.eq.on_pairs, p.ne.on_pairs = _either(p.eq, p.bitwise_and), _either(p.ne, p.bitwise_or)
-p.isnan.on_pairs = lambda z: p.bitwise_or(*map(p.isnan, parts(z)))
+p.isnan.on_pairs = _isnan
 s.full.on_pairs, s.iota.on_pairs = _full, _iota
 p.cast.on_pairs, r.reduce.on_pairs, r.scan.on_pairs, i.scatter.on_pairs, s.pad.on_pairs = _cast, _reduce, _scan, _scatter, _padded

@@ -14,13 +14,13 @@ from flambeau.prims import pointwise as p
 from flambeau.prims import structure as s
 from flambeau.prims.declare import Gradients, prim, require
 
-
 # What the sums are divided by: nothing, the root of n, or n.
 NORMS = ("none", "root", "length")
 
 
 def _require(name: str, fits: bool, x: Aval, axis: int, norm: str) -> None:
-    require(fits and x.dtype.name in ("float32", "float64") and norm in NORMS, name, f"cannot transform {x} along axis {axis}, norm {norm!r}")
+    fits = fits and x.dtype.name in ("float32", "float64") and norm in NORMS
+    require(fits, name, f"cannot transform {x} along axis {axis}, norm {norm!r}")
 
 
 def _is_row_of_pairs(x: Aval, axis: int) -> bool:
@@ -70,14 +70,19 @@ fourier = prim(
     "parts lie in the last axis",
 )  # fmt: skip
 fourier_real = prim(
-    "fourier_real", "row", _real_rule, _real_reference, "the first n // 2 + 1 sums of real numbers along ``axis``, the last; parts as in fourier"
+    "fourier_real", "row", _real_rule, _real_reference,
+    "the first n // 2 + 1 sums of real numbers along ``axis``, the last; parts as in fourier",
 )
 fourier_hermitian = prim(
     "fourier_hermitian", "row", _hermitian_rule, _hermitian_reference,
     "the inverse sums, which are ``n`` real numbers, of what starts with x along ``axis``, which is -2, and goes on with conjugates",
 )  # fmt: skip
-# The conjugate transpose of the transform.
-fourier.derivative = lambda g, out, x, axis, inverse, norm: (fourier(g, axis=axis, inverse=not inverse, norm=norm),)
+
+
+@fourier.differentiate
+def _derivative(g: Node, out: Node, x: Node, axis: int, inverse: bool, norm: str) -> Gradients:
+    """The conjugate transpose of the transform."""
+    return (fourier(g, axis=axis, inverse=not inverse, norm=norm),)
 
 
 def _weighted(x: Node, n: Dim, factor: float) -> Node:

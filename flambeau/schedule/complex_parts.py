@@ -14,6 +14,7 @@ from flambeau.ir.graph import INPUT, Graph, graph_input
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.specs import InputSpec, OutputSpec, Strides
 
+
 @dataclass(frozen=True)
 class RealForm:
     """A computation over real numbers, and how many real operands stand for each of its inputs and outputs before."""
@@ -87,7 +88,7 @@ def _steppable(x: Node) -> Node:
     leaf = x
     while leaf.op is not INPUT and leaf.op.family == "view":
         leaf = leaf.sources[0]
-    return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join")) else x
+    return p.copy(x) if leaf.op is p.scatter or (leaf.op is not INPUT and leaf.op.family in ("row", "random", "join", "factor")) else x
 
 
 def _doubled(node: Node, strides: Strides | None) -> Strides:

@@ -31,7 +31,7 @@ from flambeau.schedule.costs import is_cheap, pointwise_cost
 from flambeau.schedule.views import Coordinates, bounded, factor_leaf, reads_of, refine, split_axis
 
 MAX_MEMBERS = 400
-TEMPLATE_FAMILIES = ("row", "random", "join")
+TEMPLATE_FAMILIES = ("row", "random", "join", "factor")
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class Group:
     """Nodes that one kernel computes. ``axes`` are its loops, ``inner`` the names of those it reduces over."""
 
     number: int
-    kind: str  # loop, matmul, scatter, join (of what other groups store), or the name of a template (scan, argsort, random)
+    kind: str  # loop, matmul, scatter, join (of what other groups store), or the name of a template (scan, argsort, random, eigh ...)
     axes: list[tuple[str, Dim]] = field(default_factory=list)
     inner: tuple[str, ...] = ()
     members: dict[Node, Coordinates] = field(default_factory=dict)  # in reverse topological order
@@ -114,6 +114,7 @@ class _Fuser:
         self.group_of: dict[Node, Group] = {}
         self.inlined: set[Node] = set()
         self.axis_count = 0
+        self.factorizations: dict[tuple[object, ...], Group] = {}
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
@@ -300,10 +301,15 @@ class _Fuser:
         return delinearize(linear_index(positions, contiguous_strides(finest)), shape)
 
     def _template(self, node: Node) -> None:
-        group = self._group(node.op.name)
+        known = self.factorizations.get(_factorization(node)) if node.op.family == "factor" else None
+        group = known or self._group(node.op.name)
         self.group_of[node] = group
         group.members[node] = ()
         self._connect(node, group, self.uses.get(node, []))
+        if known is not None:
+            return  # another part of a factorization: its operands are read already
+        if node.op.family == "factor":
+            self.factorizations[_factorization(node)] = group
         for source in node.sources:
             self._read(source, group, (), False, False, opaque=True)
 
@@ -377,6 +383,11 @@ class _Fuser:
             if not inner or any(u.group is not group for u in self.uses.get(node, [])):
                 stored.add(node)
         return stored
+
+
+def _factorization(node: Node) -> tuple[object, ...]:
+    """What all parts of one factorization have in common."""
+    return (node.op, node.sources, *((k, v) for k, v in node.attributes.items() if k != "part"))
 
 
 def _reads_once(node: Node, use: Use) -> bool:

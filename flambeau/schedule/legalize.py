@@ -39,7 +39,7 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
             return joined(node, sources)
         if node.op.name == "matmul":
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
-        if node.op.family == "row":
+        if node.op.family in ("row", "factor"):
             ready = tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources)
             return Node(node.op, ready, **node.attributes)
         if node.op.name == "scatter":

@@ -48,7 +48,7 @@ class Call:
     ``origins`` are the user's lines that it comes from, where they were kept.
     """
 
-    kind: str  # loop, scatter, matmul, scan, argsort, random
+    kind: str  # loop, scatter, matmul, scan, argsort, random, or the name of a factorization
     wave: int
     writes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -242,9 +242,12 @@ class _Scheduler:
             reads = tuple(b for b in built.buffers if b not in writes or group.kind == "scatter")
             reads += operands.buffers if operands else ()
             return Call(group.kind, wave, writes, reads, built, operands, origins=origins_of(group.members))
-        (node,) = group.members
+        node = next(iter(group.members))
         sources = [self.sources[s] for s in node.sources]
         attributes = {**node.attributes, "shape": node.shape, "dtype": node.sources[0].dtype if node.sources else node.dtype}
+        if node.op.family == "factor":
+            parts = tuple(t.node.attributes.get("part", 0) for t in targets)
+            attributes |= {"parts": parts, "shapes": tuple(s.shape for s in node.sources)}
         if node.sources:
             attributes["source"] = node.sources[0].shape
         return Call(group.kind, wave, writes, tuple(s.buffer for s in sources), attributes=attributes, origins=origins_of(group.members))
@@ -321,11 +324,16 @@ def _same_place(use: Use, group: Group, node: Node) -> bool:
 
 def checking_groups(grouping: Grouping) -> set[Group]:
     """Groups that may raise on a value: nothing may be written over before they have run."""
-    found = {g for node, g in grouping.group_of.items() if node.op.name in ("take", "scatter")}
+    found = {g for node, g in grouping.group_of.items() if node.op.name in ("take", "scatter") or raises(node)}
     for node in grouping.inlined:
         if node.op.name == "take":
             found |= {u.group for u in grouping.uses.get(node, [])}
     return found
+
+
+def raises(node: Node) -> bool:
+    """Whether a factorization raises where a matrix has none."""
+    return node.op.family == "factor" and bool(node.attributes.get("operator"))
 
 
 def depends_on(index: Dim, axes: tuple[str, ...]) -> bool:

@@ -47,26 +47,30 @@ def padded_length(n: int) -> int:
 
 
 def _roots(numerators: Any, n: int) -> Any:
-    """exp(-2 pi i k / n), k reduced first so that its rounding does not grow with it."""
-    return np.exp(-2j * np.pi * (numerators % n) / n)
+    """exp(-2 pi i k / n) from the nearest quarter turn, so that quarter turns are exact and rounding does not grow with k."""
+    k = numerators % n
+    quarters = (8 * k + n) // (2 * n)
+    rest = np.exp(-0.5j * np.pi * (4 * k - quarters * n) / n)
+    return rest * np.array([1, -1j, -1, 1j])[quarters % 4]
 
 
 def _pass_roots(length: int, radix: int, step: int, lanes: int) -> Any:
     """The roots of a pass on m groups of ``step`` neighbours: of each element where neighbours do not fill a vector, else of each group."""
     m = length // (radix * step)
-    powers = np.outer(np.arange(m), np.arange(1, radix))
+    powers: Any = np.outer(np.arange(m), np.arange(1, radix))
     roots = _roots(powers, m * radix)
     if routine(radix, step, lanes) % 3 == 2:
         return np.stack([roots.real, roots.imag], -1).reshape(-1)
-    spread = np.repeat(roots, step, axis=0).T
+    spread: Any = np.repeat(roots, step, axis=0).T
     return np.stack([spread.real, spread.imag], 1).reshape(-1)
 
 
 @lru_cache(64)
 def fourier_plan(n: int, element: dtype, lanes: int, norm: str, real: bool) -> FourierPlan:
-    """The plan for rows of n complex numbers (of ``real`` ones, which are half as many complex ones where n is even) with parts of type ``element``, for kernels with vectors of ``lanes`` elements.
+    """The plan for rows of n complex numbers with parts of type ``element``, for kernels with vectors of ``lanes`` elements.
 
-    ``norm`` says what results are divided by: "none", "root" (of n) or "length".
+    Of ``real`` numbers an even n is half as many complex ones. ``norm`` says what results are divided by: "none", "root" (of n) or
+    "length".
     """
     scale = n ** {"none": 0.0, "root": -0.5, "length": -1.0}[norm] if n else 1.0
     halved = real and n % 2 == 0

@@ -397,7 +397,9 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None, re
     _check_steps("linspace", start, end, steps)
     if steps < 0:
         raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
-    return finished("linspace", ops.linspace(_number(start), _number(end), steps, dtype or default_float()), requires_grad, **options)
+    first, last = _number(start), _number(end)
+    kind = dtype or (default_float().to_complex() if isinstance(first + last, complex) else default_float())
+    return finished("linspace", ops.linspace(first, last, steps, kind), requires_grad, **options)
 
 
 def logspace(

@@ -460,7 +460,9 @@ class OperatorEntry(Entry):
         """
         full = self.plan.derivative
         assert isinstance(full, Derivative)
-        narrow = full.function.derivative(self.plan.wanted, tuple(c is not None for c in cotangents), self.plan.sizes, extra)
+        present, into = tuple(c is not None for c in cotangents), self.plan.run.into or ()
+        overwritten = frozenset(k for k in into if k is not None)
+        narrow = full.function.derivative(self.plan.wanted, present, self.plan.sizes, extra, overwritten)
         if narrow is None or (narrow.given != full.given and extra is None):
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}

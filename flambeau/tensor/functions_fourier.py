@@ -113,7 +113,8 @@ def istft(
         raise RuntimeError("istft: window overlap add min: some elements lie in no window; use a longer window or a shorter hop_length")
     out = ops.true_divide(total, envelope)
     if length is not None and end - start < length:
-        warnings.warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.", stacklevel=2)
+        text = "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail."
+        warnings.warn(text, stacklevel=2)
         out = ops.pad(out, (0, length - (end - start)))
     return ops.reshape(out, out.meta.shape[1:]) if len(input.meta.shape) == 2 else out
 

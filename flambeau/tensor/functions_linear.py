@@ -166,7 +166,7 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise RuntimeError(f"matrix_power: A must be batches of square matrices, got shape {list(shape)}")
     if n < 0:
-        raise NotImplementedError("matrix_power: negative powers are not supported; invert the matrix first")
+        input, n = ops.inverse(input), -n
     result: Any = None
     square = input
     while n:
@@ -175,7 +175,8 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
         n >>= 1
         square = ops.matmul(square, square) if n else square
     if result is None:
-        result = ops.clone(ops.expand(ops.eye(shape[-1], None, input.meta.dtype), shape))
+        # As torch's, the result depends on the input, with a derivative of zero.
+        result = ops.masked_fill(input, ops.full((), True), 0.0) + ops.eye(shape[-1], None, input.meta.dtype)
     result = ops.clone(result) if result is input else result
     return result if out is None else write_out(out, result)
 
@@ -184,9 +185,5 @@ def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) ->
     """The cross product of vectors of 3 along ``dim`` (the first dimension of size 3 for None)."""
     if dim is None:
         dim = next((i for i, n in enumerate(input.meta.shape) if n == 3), -1)
-    if input.size(dim) != 3 or other.size(dim) != 3:
-        raise RuntimeError(f"cross: inputs dimension {dim} must have length 3. Got {input.size(dim)} and {other.size(dim)}")
-    a, b = (ops.unbind(x, dim) for x in (input, other))
-    parts = [ops.sub(ops.mul(a[i], b[k]), ops.mul(a[k], b[i])) for i, k in ((1, 2), (2, 0), (0, 1))]
-    result = ops.stack(parts, dim)
+    result = ops.cross(input, other, dim)
     return result if out is None else write_out(out, result)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _TYPE_NAMES = {
     "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "int64": "LongTensor",
     "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor",
+    "complex64": "ComplexFloatTensor", "complex128": "ComplexDoubleTensor",
 }  # fmt: skip
 _TYPES_BY_NAME = {f"torch.{text}": dtypes.by_name(name) for name, text in _TYPE_NAMES.items()}
 
@@ -148,6 +149,8 @@ class MemoryMethods(TensorBase):
     def fill_(self, value: Any) -> Self:
         if isinstance(value, TensorBase) and value.meta.shape:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.meta.shape)} dimensions.")
+        if isinstance(value, complex) and not self.meta.dtype.is_complex:
+            raise RuntimeError(f"fill_: a complex number cannot be converted to {self.meta.dtype} without overflow; give its real part")
         return call_into(ops.assign, self, (self, value), {})
 
     def zero_(self) -> Self:

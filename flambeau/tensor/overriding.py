@@ -117,9 +117,9 @@ SETTINGS = frozenset((
 ))  # fmt: skip
 # Functions that only modes override: they make tensors, of whatever they are given.
 _MAKERS = frozenset((
-    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",
+    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye", "fftfreq",
     "from_dlpack", "from_numpy", "frombuffer", "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "ones",
-    "rand", "randint", "randn", "randperm", "range", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
+    "rand", "randint", "randn", "randperm", "range", "rfftfreq", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
 ))  # fmt: skip
 # Methods of Tensor that are this package's own, or that Python calls where overriding has no place.
 _OWN_METHODS = frozenset((

@@ -62,7 +62,7 @@ def make_plan(
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
     tracked = tuple(k for k, here in enumerate(present) if here)
     if any(wanted):
-        derivative = function.derivative(wanted, present, sizes)
+        derivative = function.derivative(wanted, present, sizes, overwritten=frozenset(k for k in into if k is not None))
         if derivative is None and structure is not None and any(present):
             return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
     if derivative is not None and derivative.split.extra:

@@ -301,11 +301,20 @@ class TensorCore(TensorBase):
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous; use .any() or .all()")
         return bool(self.item())
 
+    def _real_item(self) -> Any:
+        """The only element; of a complex tensor its real part, RuntimeError where that is not all."""
+        value = self.item()
+        if isinstance(value, complex):
+            if value.imag:
+                raise RuntimeError(f"value cannot be converted to type double without overflow: {value} is not real")
+            return value.real
+        return value
+
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item())
 
     def __index__(self) -> int:
         if self.meta.dtype.is_inexact or self.meta.numel != 1:

@@ -13,6 +13,7 @@ from flambeau.tensor.creation import legacy_tensor
 from flambeau.tensor.functions_complex import ComplexMethods
 from flambeau.tensor.functions_fourier import FourierMethods
 from flambeau.tensor.indexing import ItemMethods
+from flambeau.tensor.methods_factor import FactorMethods
 from flambeau.tensor.methods_index import IndexMethods
 from flambeau.tensor.methods_linear import ProductMethods
 from flambeau.tensor.methods_math import MathMethods
@@ -27,7 +28,7 @@ from flambeau.tensor.tensor import TensorCore
 
 class Tensor(
     OperatorMethods, PointwiseMethods, ShapeMethods, ItemMethods, MemoryMethods, ReductionMethods, ProductMethods, IndexMethods,
-    MathMethods, QueryMethods, ComplexMethods, FourierMethods, TensorCore,
+    MathMethods, FactorMethods, QueryMethods, ComplexMethods, FourierMethods, TensorCore,
 ):  # fmt: skip
     """A multi-dimensional array with one element type, that may take part in autograd.
 

@@ -1,4 +1,4 @@
-"""Writes random programs and compares them plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show] [--flush] [--exit] [--apart]``.
+"""Random programs, plainly and compiled: ``python -m tests.capture.fuzz [FIRST] [COUNT] [--show] [--flush] [--exit] [--apart]``.
 
 A seed gives one program as source text: arithmetic, views and in-place changes, loops, branches on numbers and on tensor values,
 closures, containers, exceptions, printing. Every operator in it is exact, so results must agree in every bit.

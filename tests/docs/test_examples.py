@@ -35,3 +35,8 @@ def test_softmax_three_ways(tmp_path: Path) -> None:
 def test_digits() -> None:
     out = run("digits.py", "--epochs", "3")
     assert float(out.rsplit(" images, ", 1)[1].split()[0]) > 95
+
+
+def test_eigh_batched() -> None:
+    out = run("eigh_batched.py", "--sizes", "2", "5", "--most", "100", "--seconds", "0.01")
+    assert out.splitlines()[1].split()[:2] == ["2", "100"] and "x numpy" in out

@@ -51,7 +51,7 @@ def tensors(operator: Operator, call: Call, device: str, kind: Any, track: bool 
 
     def one(_: str, array: Any) -> Any:
         tensor = torch.from_numpy(np.ascontiguousarray(convert(array, kind)).reshape(array.shape).copy()).to(device)
-        if track and tensor.is_floating_point():
+        if track and tensor.dtype.is_inexact:
             leaves.append(tensor.requires_grad_())
         return tensor
 
@@ -70,9 +70,10 @@ def compare(found: Any, expected: Any, name: str) -> None:
     for a, b in zip(flat(found), flat(expected), strict=True):
         assert a.device.type == "cuda" and a.shape == b.shape and a.dtype is b.dtype and a.stride() == b.stride(), name
         x, y = a.detach().cpu().array(), b.detach().array()
-        if b.dtype.is_floating_point:
-            tolerance = TOLERANCES[b.dtype.name] * (1 if b.dtype is dtypes.float64 else 3)
-            np.testing.assert_allclose(x.astype(np.float64), y.astype(np.float64), rtol=tolerance, atol=tolerance, err_msg=name)
+        if b.dtype.is_inexact:
+            tolerance = TOLERANCES[b.dtype.name] * (1 if b.dtype in (dtypes.float64, dtypes.complex128) else 3)
+            wide = np.complex128 if b.dtype.is_complex else np.float64
+            np.testing.assert_allclose(x.astype(wide), y.astype(wide), rtol=tolerance, atol=tolerance, err_msg=name)
         else:
             np.testing.assert_array_equal(x, y, err_msg=name)
 
@@ -167,6 +168,18 @@ def test_devices_do_not_mix() -> None:
     assert (y + torch.tensor(2.0)).tolist() == [3, 3, 3]
     y += torch.tensor(1.0)
     assert y.tolist() == [2, 2, 2] and x.copy_(y).tolist() == [2, 2, 2]
+
+
+def test_complex_numbers() -> None:
+    z = torch.randn(6, 5, dtype=torch.complex64)
+    found = []
+    for device in ("cuda", "cpu"):
+        x = z.to(device).requires_grad_()
+        y = (x.exp() * (1 + 2j) / (x.abs() + 1)) @ x.mH
+        y.real.mul_(2)
+        (torch.fft.fft(y).abs() ** 2).sum().backward()
+        found.append([y.detach(), x.grad])
+    compare(*found, "complex")
 
 
 def test_views_and_changes_in_place() -> None:

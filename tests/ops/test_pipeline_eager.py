@@ -14,7 +14,7 @@ from flambeau.core.config import config
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import ALL
 from tests.ops.operator_cases import samples_of
-from tests.ops.pipeline_cases import LAYOUTS, Run, check_equal, convert, expected_of, map_arrays
+from tests.ops.pipeline_cases import LAYOUTS, Run, check_equal, convert, expected_of, layouts_for, map_arrays
 
 FLOATS = (dtypes.float64, dtypes.float16, dtypes.bfloat16)
 INTEGERS = (dtypes.int64, dtypes.int32, dtypes.uint8)
@@ -62,7 +62,7 @@ def test_float32(name: str) -> None:
 # as_strided counts in the memory of its operand, where the graph counts in its elements.
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"as_strided"}))
 def test_other_layouts(name: str) -> None:
-    names = ("transposed", "stepped", "expanded")
+    names = layouts_for(name, "transposed", "stepped", "expanded")
     for number in range(max(len(samples_of(ALL[name])), len(names))):
         _check(name, number, dtypes.float32, names[number % len(names)])
 

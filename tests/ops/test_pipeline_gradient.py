@@ -11,13 +11,16 @@ from flambeau import ops
 from flambeau.ops.declare import ALL
 from flambeau.tensor.autograd import grad
 from tests.ops.operator_cases import samples_of
-from tests.ops.pipeline_cases import LAYOUTS, Differentiated, describe, tensor_over
+from tests.ops.pipeline_cases import LAYOUTS, Differentiated, describe, layouts_for, tensor_over
 
 # Parameters without a derivative, in torch too.
-CONSTANT = {**dict.fromkeys(("nll_loss", "cross_entropy", "binary_cross_entropy"), ("weight",))}
+CONSTANT = {**dict.fromkeys(("nll_loss", "cross_entropy", "binary_cross_entropy"), ("weight",)), "ldl_solve": ("factors",)}
 # Samples on a step or in float32, where differences say nothing, and functions without a derivative.
 NO_DIFFERENCES = {
     "round": "samples on halves", "nan_to_num": "infinite samples", "to_dtype": "results in float32", "mode": "ties",
+    **dict.fromkeys(("cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "eigh", "eigvalsh"), "symmetric changes only"),
+    **dict.fromkeys(("ldl_factor", "ldl_factor_ex", "geqrf"), "no derivative"), "svd": "no derivative of bases of null spaces",
+    "eig": "vectors of any phase",
     "zeta": "no derivative", "airy_ai": "no derivative", "frexp": "jumps at powers of two", "nextafter": "no derivative",
 }  # fmt: skip
 DIFFERENTIABLE = sorted(n for n, o in ALL.items() if not o.mutates and n not in NO_DIFFERENCES)
@@ -43,13 +46,13 @@ def _checked(name: str, number: int, layout: str) -> bool:
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradient(name: str) -> None:
-    names = ("contiguous", "stepped", "transposed", "expanded")
+    names = layouts_for(name, "contiguous", "stepped", "transposed", "expanded")
     count = min(len(samples_of(ALL[name])), 4)
     checked = sum(_checked(name, number, names[number % len(names)]) for number in range(count))
     assert checked <= count
 
 
-@pytest.mark.parametrize("name", ["zeta", "airy_ai", "nextafter"])
+@pytest.mark.parametrize("name", ["zeta", "airy_ai", "nextafter", "geqrf", "ldl_factor"])
 def test_missing_derivative(name: str) -> None:
     operator = ALL[name]
     case = Differentiated(operator, samples_of(operator)[0])

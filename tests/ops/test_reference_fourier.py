@@ -118,7 +118,7 @@ def test_short_time_transforms_are_inverse_to_each_other() -> None:
 def test_errors_say_what_is_wrong() -> None:
     x = torch.randn(4)
     for call, text in (
-        (lambda: torch.fft.fft(x, 0), r"Invalid number of data points \(0\)"), (lambda: torch.fft.fft(x, norm="half"), "normalization mode"),
+        (lambda: torch.fft.fft(x, 0), r"Invalid number of data points \(0\)"), (lambda: torch.fft.fft(x, norm="half"), "normalization"),
         (lambda: torch.fft.rfft(x + 1j), "expects a real input"), (lambda: torch.fft.fftn(x, (2, 2)), "only has 1 dimensions"),
         (lambda: torch.fft.fft2(x.reshape(2, 2), dim=(0, 0)), "unique"), (lambda: torch.fft.fft(x.half()), "Unsupported dtype"),
         (lambda: torch.stft(x, 4), "return_complex"), (lambda: torch.istft(x.reshape(2, 2), 2), "complex-valued"),

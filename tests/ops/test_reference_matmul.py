@@ -37,6 +37,11 @@ def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     return np.tensordot(a, b, dims)
 
 
+def _cross(x: Any, y: Any, dim: int = -1) -> Any:
+    x, y = np.broadcast_arrays(x, y)
+    return np.cross(x, y, axis=dim)
+
+
 ORACLES: dict[str, Callable[..., Any]] = {
     "mm": np.matmul,
     "bmm": np.matmul,
@@ -54,6 +59,9 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "tensordot": _tensordot,
     "kron": np.kron,
     "chain_matmul": lambda ms: ms[0] if len(ms) == 1 else np.linalg.multi_dot(ms),
+    "cross": _cross,
+    "vecdot": lambda x, y, dim=-1: (x * y).sum(dim),
+    "vander": lambda x, count: x[..., None] ** np.arange(count),
     "einsum": lambda equation, operands: np.einsum(equation, *operands),
 }
 

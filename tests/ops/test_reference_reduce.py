@@ -101,7 +101,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "median": _median, "var": _spread(np.asarray, False), "std": _spread(np.sqrt, False), "var_mean": _spread(np.asarray, True),
     "std_mean": _spread(np.sqrt, True),
     "logsumexp": lambda x, dim, keepdim=False: np.log(np.sum(np.exp(x), axis=_axis(x, dim), keepdims=keepdim)),
-    "vector_norm": _norm, "norm": lambda x, p="fro", dim=None, keepdim=False: _norm(x, p, dim, keepdim),
+    "vector_norm": _norm,
     "logcumsumexp": _scan(np.logaddexp.accumulate), "cumsum": _scan(np.cumsum), "cumprod": _scan(np.cumprod),
     "cummax": lambda x, dim: _running_position(x, dim, True), "cummin": lambda x, dim: _running_position(x, dim, False),
 }  # fmt: skip
@@ -210,7 +210,6 @@ def test_slopes_where_the_root_is_zero() -> None:
         (lambda: ops.max(_input(F32, 0)), RuntimeError, "max: expected reduction dim to be specified"),
         (lambda: ops.amax(_input(F32, 2, 0), 1), IndexError, "amax: expected reduction dim 1 to have non-zero size"),
         (lambda: ops.vector_norm(_input(I64, 3)), RuntimeError, "vector_norm: expected a floating point"),
-        (lambda: ops.norm(_input(F32, 3, 3), "nuc"), NotImplementedError, "norm: order 'nuc'"),
     ],
 )
 def test_errors_name_the_operator(call: Callable[[], Any], error: type[Exception], message: str) -> None:

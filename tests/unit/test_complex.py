@@ -95,7 +95,8 @@ def test_products() -> None:
     for found, wanted in (
         (x @ y, a @ b), (x @ w, a @ v), (torch.dot(w, w), v @ v), (torch.vdot(w, w), np.vdot(v, v)), (x.mH @ x, a.conj().T @ a),
         (torch.einsum("ij,jk->ki", x, y), (a @ b).T), (torch.nn.functional.linear(x, y.t()), a @ b), (torch.outer(w, w), np.outer(v, v)),
-        (x.real @ y.real, a.real @ b.real), (torch.prod(x, 1), a.prod(1)), (torch.cumprod(w, 0), v.cumprod()), (torch.cumsum(x, 1), a.cumsum(1)),
+        (x.real @ y.real, a.real @ b.real), (torch.prod(x, 1), a.prod(1)),
+        (torch.cumprod(w, 0), v.cumprod()), (torch.cumsum(x, 1), a.cumsum(1)),
         (x.var(), a.var(ddof=1)), (x.norm(), np.linalg.norm(a)),
     ):  # fmt: skip
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-11)
@@ -186,7 +187,7 @@ def test_calls_are_native() -> None:
         (x * y).real.sum()
     before = counters["native_calls"]
     for _ in range(10):
-        (x * y).real
+        _ = (x * y).real
     assert counters["native_calls"] - before >= 20
 
 
@@ -206,6 +207,7 @@ def test_exchange_and_printing() -> None:
     buffer.seek(0)
     assert torch.equal(torch.load(buffer), z)
     assert torch.equal(torch.from_dlpack(z), z) and torch.from_numpy(z.numpy()).data_ptr() == z.data_ptr()
+    assert z.type() == "torch.ComplexFloatTensor"
     assert complex(z[0, 0]) == 1 + 2j and z.tolist()[0][1] == -0.5j and z.is_complex() and not z.is_conj()
     assert z.to(torch.complex128).dtype is torch.complex128 and z.real.to(torch.complex64).imag.eq(0).all()
 
@@ -214,3 +216,27 @@ def test_exchange_and_printing() -> None:
 def test_what_needs_an_order_is_refused(name: str) -> None:
     with pytest.raises(RuntimeError, match="not implemented|no order|complex"):
         getattr(torch, name)(torch.tensor([1 + 1j, 2j]))
+
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "SGD": {"momentum": 0.9, "weight_decay": 0.1}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adagrad": {}, "RMSprop": {"centered": True},
+    "NAdam": {}, "RAdam": {}, "Adadelta": {}, "Adamax": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_update_the_parts_as_numbers_of_their_own(name: str) -> None:
+    start, weight = numbers(6), torch.tensor(numbers(6, seed=1))
+    values = []
+    for as_complex in (True, False):
+        z = torch.tensor(start)
+        parameter = (z if as_complex else torch.view_as_real(z).clone()).requires_grad_()
+        optimizer = getattr(torch.optim, name)([parameter], lr=0.1, **OPTIMIZERS[name])
+        for _ in range(5):
+            optimizer.zero_grad()
+            seen = parameter if as_complex else torch.view_as_complex(parameter)
+            (seen * seen - weight).abs().square().sum().backward()
+            optimizer.step()
+        values.append((parameter if as_complex else torch.view_as_complex(parameter)).detach().numpy())
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-10)
+    assert not np.allclose(values[0], start)

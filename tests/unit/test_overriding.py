@@ -230,7 +230,7 @@ import sys
 sys.path.insert(0, {tests!r})
 import inspect
 import flambeau as torch
-import flambeau.nn.functional, flambeau.special
+import flambeau.fft, flambeau.nn.functional, flambeau.special
 from flambeau.tensor import overriding
 from flambeau.nn import functional as F
 

@@ -20,24 +20,32 @@ def function_of(lines: int) -> str:
 
 
 def test_a_tree_within_the_limits_has_no_fault(tmp_path: Path) -> None:
-    write(tmp_path, "flambeau/a.py", "x = 1\n" * size.FILE_LINES)
-    write(tmp_path, "flambeau/b/c.py", function_of(size.FUNCTION_LINES))
+    write(tmp_path, "flambeau/core/a.py", "x = 1\n" * size.FILE_LINES)
+    write(tmp_path, "flambeau/ir/c.py", function_of(size.FUNCTION_LINES))
     assert size.faults(list(size.source_files(tmp_path))) == []
 
 
 def test_a_long_file_and_a_long_function_are_named(tmp_path: Path) -> None:
-    write(tmp_path, "flambeau/a.py", "x = 1\n" * (size.FILE_LINES + 1))
+    write(tmp_path, "flambeau/core/a.py", "x = 1\n" * (size.FILE_LINES + 1))
     write(tmp_path, "tests/b.py", "class C:\n" + "".join("    " + line + "\n" for line in function_of(61).splitlines()))
     found = size.faults(list(size.source_files(tmp_path)))
-    assert found == ["flambeau/a.py: 801 lines, at most 800", "tests/b.py:2 long: 61 lines, at most 60"]
+    assert found == ["flambeau/core/a.py: 801 lines, at most 800", "tests/b.py:2 long: 61 lines, at most 60"]
 
 
-def test_the_whole_package_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size, "PACKAGE_CODE", 5)
-    write(tmp_path, "flambeau/a.py", "x = 1\n" * 3)
-    write(tmp_path, "flambeau/b.py", "x = 1\n" * 3)
+def test_the_machinery_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "MACHINERY_CODE", 5)
+    write(tmp_path, "flambeau/core/a.py", "x = 1\n" * 3)
+    write(tmp_path, "flambeau/ir/b.py", "x = 1\n" * 3)
     write(tmp_path, "tests/c.py", "x = 1\n" * 30)
-    assert size.faults(list(size.source_files(tmp_path))) == ["flambeau: 6 lines of code, at most 5"]
+    assert size.faults(list(size.source_files(tmp_path))) == ["the machinery: 6 lines of code, at most 5"]
+
+
+def test_the_surface_is_limited_by_what_it_offers(tmp_path: Path) -> None:
+    write(tmp_path, "flambeau/nn/a.py", "def f():\n" + "    x = 1\n" * 11 + "def _g():\n" + "    x = 1\n" * 2)
+    found = size.faults(list(size.source_files(tmp_path)))
+    assert found == ["the surface: 15 lines of code for 1 public definitions, at most 12 for each"]
+    write(tmp_path, "flambeau/nn/b.py", "def h(): ...\n")
+    assert size.faults(list(size.source_files(tmp_path))) == []
 
 
 def test_blank_lines_comments_and_docstrings_are_free() -> None:
@@ -64,14 +72,16 @@ def test_the_table_has_a_row_for_each_part(tmp_path: Path) -> None:
     assert rows[1:] == [
         ["flambeau", "1", "1", "1", "1", "0"],
         ["flambeau/core", "1", "7", "7", "7", "7"],
+        ["the", "machinery", "1", "7", "7", "7", "7"],
+        ["the", "surface,", "0", "names", "1", "1", "1", "1", "0"],
         ["flambeau", "in", "all", "2", "8", "8", "7", "7"],
     ]
 
 
 def test_main_exits_with_one_on_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(size, "ROOT", tmp_path)
-    write(tmp_path, "flambeau/a.py", function_of(size.FUNCTION_LINES))
+    write(tmp_path, "flambeau/core/a.py", function_of(size.FUNCTION_LINES))
     assert size.main() == 0
-    write(tmp_path, "flambeau/a.py", function_of(size.FUNCTION_LINES + 1))
+    write(tmp_path, "flambeau/core/a.py", function_of(size.FUNCTION_LINES + 1))
     assert size.main() == 1
-    assert "too long: flambeau/a.py:1 long: 61 lines" in capsys.readouterr().out
+    assert "too long: flambeau/core/a.py:1 long: 61 lines" in capsys.readouterr().out

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from flambeau.capture.machine.containers import taken
 from flambeau.capture.machine.frame import Frame
-from flambeau.capture.machine.markers import NULL, POPPED, ContextExit
+from flambeau.capture.machine.markers import NULL, POPPED, ContextExit, StepLimitReached
 
 
 def jump(frame: Frame, target: int) -> None:
     frame.position = target
 
 
-def jump_back(frame: Frame, target: int) -> None:
-    frame.machine.check_steps()
-    frame.position = target
+def check_steps(frame: Frame, _: Any) -> None:
+    """StepLimitReached once the machine has run more bytecodes than it may."""
+    machine = frame.machine
+    if machine.step_limit is not None and machine.steps > machine.step_limit:
+        raise StepLimitReached(f"{machine.steps} bytecodes were run, the limit is {machine.step_limit}")
 
 
 def jump_if_false(frame: Frame, target: int) -> None:
@@ -144,7 +147,7 @@ def stop_iteration_error(frame: Frame, _: Any) -> None:
 
 def raise_again(frame: Frame) -> None:
     """``raise`` alone: the exception that is handled now, as Python finds it."""
-    frame.reraising = bool(frame.machine.handling())
+    frame.reraising = sys.exception() is not None
     raise
 
 

@@ -183,6 +183,7 @@ class Decoder:
             offsets.extend([2 * operation.unit] * len(new))
             pairs.extend(new)
         numbers[len(self.code.co_code) // 2] = len(pairs)
+        self.operations = []  # they refer to this decoder
         resolved = [(handler, numbers[argument.unit] if type(argument) is Target else argument) for handler, argument in pairs]
         landings = [
             Landing(numbers[start], numbers[end], numbers[target], depth, lasti)

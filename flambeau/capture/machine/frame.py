@@ -21,23 +21,8 @@ class Frame:
     the exceptions whose handlers are running (innermost last).
     """
 
-    __slots__ = (
-        "builtins",
-        "code",
-        "fast",
-        "function",
-        "globals",
-        "handled",
-        "machine",
-        "names",
-        "position",
-        "program",
-        "reraising",
-        "result",
-        "semantics",
-        "snapshot",
-        "stack",
-        "view",
+    __slots__ = tuple(
+        "builtins code fast function globals handled machine names position program reraising result semantics snapshot stack view".split()
     )
 
     def __init__(self, machine: Machine, function: types.FunctionType, fast: list[Any], names: Any = None) -> None:

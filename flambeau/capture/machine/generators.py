@@ -178,6 +178,10 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         raise StopIteration if result is None else StopIteration(result)
 
 
+# Messages and repr name generators as Python's own.
+Generator.__name__, Generator.__qualname__, Generator.__module__ = "generator", "generator", "builtins"
+
+
 def _exception(kind: Any, value: Any, traceback: Any) -> BaseException:
     """The exception that the arguments of ``throw`` stand for."""
     if traceback is not None and not isinstance(traceback, types.TracebackType):

@@ -70,6 +70,9 @@ class FrameView:
         raise RuntimeError("cannot clear an executing frame")
 
 
+FrameView.__name__, FrameView.__qualname__, FrameView.__module__ = "frame", "frame", "builtins"
+
+
 def outside() -> types.FrameType | None:
     """Python's innermost frame outside the machine and what it runs."""
     frame = sys._getframe()
@@ -146,15 +149,13 @@ def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
 def _warn(semantics: Semantics, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **kwargs: Any) -> None:
     """The warning at the line of the interpreted frame so many levels out."""
     frames = semantics.machine.frames
-    if kwargs or stacklevel > len(frames):
+    category = type(message) if isinstance(message, Warning) else UserWarning if category is None else category
+    if kwargs or stacklevel > len(frames) or not (isinstance(category, type) and issubclass(category, Warning)):
         warnings.warn(message, category, stacklevel, source, **kwargs)
         return
     frame = frames[-max(stacklevel, 1)]
-    if isinstance(message, Warning):
-        category = type(message)
     name = frame.globals.get("__name__") or "<string>"
     registry = frame.globals.setdefault("__warningregistry__", {})
-    category = UserWarning if category is None else category
     warnings.warn_explicit(message, category, frame.code.co_filename, frame.line, name, registry, frame.globals, source)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ from flambeau.capture.machine.binding import bind
 from flambeau.capture.machine.control import push_exception
 from flambeau.capture.machine.decode import PROGRAMS, Program, decode
 from flambeau.capture.machine.frame import Frame
-from flambeau.capture.machine.markers import NULL, POPPED, Interruption, StepLimitReached, Unsupported
+from flambeau.capture.machine.markers import NULL, POPPED, Interruption, Unsupported
 from flambeau.capture.machine.semantics import Semantics
 
 # Coroutines, coroutines of generators, asynchronous generators.
@@ -117,15 +116,6 @@ class Machine:
                 return outcome
             frame.handled.pop()
         return self.run(frame)
-
-    def check_steps(self) -> None:
-        """StepLimitReached once the limit is passed; asked at every jump back."""
-        if self.step_limit is not None and self.steps > self.step_limit:
-            raise StepLimitReached(f"{self.steps} bytecodes were run, the limit is {self.step_limit}")
-
-    def handling(self) -> BaseException | None:
-        """The exception that is handled now."""
-        return sys.exception()
 
 
 def throw(frame: Frame, error: BaseException) -> NoReturn:

@@ -1,21 +1,21 @@
 """What CPython 3.14's opcodes mean, written from its documentation: not yet run by a 3.14 interpreter."""
 
 from flambeau.capture.machine import calls, containers, control, names, python_3_13, stack
-from flambeau.capture.machine.translate import dropped, load_special, plain, raw, two_locals
+from flambeau.capture.machine import translate as t
 
 COMMON_CONSTANTS = ("AssertionError", "NotImplementedError", "tuple", "all", "any")
 GONE = ("BEFORE_WITH", "BINARY_SUBSCR", "BUILD_CONST_KEY_MAP", "LOAD_ASSERTION_ERROR", "RETURN_CONST")
 NEW = {
-    "BUILD_INTERPOLATION": raw(containers.build_interpolation),
-    "BUILD_TEMPLATE": plain(containers.build_template),
-    "CALL_FUNCTION_EX": plain(calls.call_starred, 1),
-    "LOAD_COMMON_CONSTANT": raw(names.load_common_constant, lambda argument: COMMON_CONSTANTS[argument]),
-    "LOAD_FAST_BORROW": raw(stack.load_fast_unchecked),
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": two_locals(stack.load_fast_unchecked, stack.load_fast_unchecked),
-    "LOAD_SMALL_INT": raw(stack.load_constant),
-    "LOAD_SPECIAL": load_special,
-    "NOT_TAKEN": dropped,
-    "POP_ITER": plain(stack.pop_top),
-    "WITH_EXCEPT_START": plain(control.exit_with_exception, 5),
+    "BUILD_INTERPOLATION": t.raw(containers.build_interpolation),
+    "BUILD_TEMPLATE": t.plain(containers.build_template),
+    "CALL_FUNCTION_EX": t.plain(calls.call_starred, 1),
+    "LOAD_COMMON_CONSTANT": t.raw(names.load_common_constant, lambda argument: COMMON_CONSTANTS[argument]),
+    "LOAD_FAST_BORROW": t.raw(stack.load_fast_unchecked),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": t.two_locals(stack.load_fast_unchecked, stack.load_fast_unchecked),
+    "LOAD_SMALL_INT": t.raw(stack.load_constant),
+    "LOAD_SPECIAL": t.load_special,
+    "NOT_TAKEN": t.dropped,
+    "POP_ITER": t.plain(stack.pop_top),
+    "WITH_EXCEPT_START": t.plain(control.exit_with_exception, 5),
 }
 TABLE = {name: meaning for name, meaning in python_3_13.TABLE.items() if name not in GONE} | NEW

@@ -217,9 +217,9 @@ class Semantics:
             return self.call(meta, (cls, *args), kwargs)
         new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
         python_new = type(new) is staticmethod and type(new.__func__) is Function
-        if (issubclass(cls, type) and len(args) == 3 or id(cls) in introspection.NAMED_BY_CALLER) and self.machine.frames:
-            return introspection.call_beside(self.machine.frames[-1], cls, args, kwargs)
         if not python_new and type(init) is not Function or meta is not type.__dict__["__call__"]:
+            if (issubclass(cls, type) and len(args) == 3 or id(cls) in introspection.NAMED_BY_CALLER) and self.machine.frames:
+                return introspection.call_beside(self.machine.frames[-1], cls, args, kwargs)
             return cls(*args, **kwargs)
         made = self.call(new.__func__, (cls, *args), kwargs) if python_new else cls.__new__(cls, *args, **kwargs)
         if cls not in classes_of(type(made)):

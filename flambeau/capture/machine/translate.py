@@ -39,8 +39,8 @@ def jump_to(handler: Handler, further: int = 0) -> Translation:
 
 
 def jump_back(handler: Handler) -> Translation:
-    """A handler of a target behind."""
-    return lambda op: [(handler, Target(op.after - op.argument))]
+    """A handler of a target behind; every loop comes through such a jump, so the step limit is looked at here."""
+    return lambda op: [(control.check_steps, None), (handler, Target(op.after - op.argument))]
 
 
 def dropped(_: Operation) -> Pairs:
@@ -168,7 +168,7 @@ COMMON: dict[str, Translation] = {
     "IMPORT_FROM": named(names.import_from),
     "IMPORT_NAME": named(names.import_name),
     "IS_OP": raw(containers.is_same),
-    "JUMP_BACKWARD": jump_back(control.jump_back),
+    "JUMP_BACKWARD": jump_back(control.jump),
     "JUMP_BACKWARD_NO_INTERRUPT": jump_back(control.jump),
     "JUMP_FORWARD": jump_to(control.jump),
     "LIST_APPEND": raw(containers.list_append),

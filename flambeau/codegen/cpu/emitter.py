@@ -264,6 +264,12 @@ class Emitter:
         self.emit(f"{out.text} = call {out.type} @{name}({pointers}, i32 1, {mask}, {out.type} zeroinitializer)")
         return out
 
+    def scatter(self, value: Value, pointers: Value, mask: Value) -> None:
+        """Store each lane where its pointer leads to; lanes with a false mask are not stored."""
+        name = f"llvm.masked.scatter.{mangled(value.kind, value.width)}.{mangled('ptr', value.width)}"
+        self.declare(f"declare void @{name}({value.type}, {pointers.type}, i32, {mask.type})")
+        self.emit(f"call void @{name}({value}, {pointers}, i32 1, {mask})")
+
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:
         name = f"llvm.masked.store.{mangled(value.kind, value.width)}.p0"
         self.declare(f"declare void @{name}({value.type}, ptr, i32, <{mask.width} x i1>)")

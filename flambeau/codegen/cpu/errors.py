@@ -8,6 +8,7 @@ from flambeau.codegen.cpu.emitter import Emitter, Value
 
 INDEX_OUT_OF_RANGE = 1
 ACCESS_OUTSIDE_BUFFER = 2
+NO_FACTORIZATION = 3
 
 _REPORT = """define internal void @report(ptr %record, i64 %kind, i64 %operator, i64 %position, i64 %value, i64 %bound) noinline {
   %swapped = cmpxchg ptr %record, i64 0, i64 1 acq_rel monotonic

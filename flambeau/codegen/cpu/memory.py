@@ -104,7 +104,7 @@ class Memory:
     def _load_every_other(self, pointer: Value, kind: str, mask: Value | None) -> Value:
         e, width = self.e, self.indexing.width
         parts = [e.load(at, kind, width) if m is None else e.masked_load(at, kind, m) for at, m in self._halves(pointer, kind, mask)]
-        return e.shuffle(*parts, [lane if lane < width else lane + 1 for lane in range(0, 2 * width, 2)])
+        return e.shuffle(parts[0], parts[1], [lane if lane < width else lane + 1 for lane in range(0, 2 * width, 2)])
 
     def _store_every_other(self, value: Value, pointer: Value, kind: str, mask: Value | None) -> None:
         e, width = self.e, self.indexing.width
