@@ -252,12 +252,7 @@ class Recorder:
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
         view: View | None = tensor.view_of
-        if (
-            view is not None
-            and view.base.meta is state.meta
-            and _same(self.sizes.offset(view.base), state.offset)
-            and view.steps
-        ):
+        if view is not None and view.base.meta is state.meta and _same(self.sizes.offset(view.base), state.offset) and view.steps:
             node = base
             for step in view.steps:
                 node = step.through(node)

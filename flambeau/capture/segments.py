@@ -14,7 +14,6 @@ from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
-from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
@@ -201,6 +200,7 @@ class Writer:
         name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
         trace.know(tensor, name)
         trace.know_also(value, name)
+        trace.sizes.liken(value, tensor)
         return name
 
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
@@ -210,6 +210,7 @@ class Writer:
         made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.know_also(value, made)
+        sizes.liken(value, tensor)
         return made
 
     def redo_gradient(self, leaf: Any, gradient: Any) -> None:
@@ -402,6 +403,7 @@ class _Closing:
             trace.know(real, name)
             if tensor is not None:
                 become(tensor, real)
+                trace.sizes.liken(real, tensor)
                 trace.twins[id(tensor)] = (tensor, real)
                 trace.know(tensor, name)
                 shown.append((name, tensor))

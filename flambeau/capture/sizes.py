@@ -246,6 +246,11 @@ class Sizes(SizeScope):
             if not self._apart:
                 tensor.meta = meta
 
+    def liken(self, tensor: Any, twin: Any) -> None:
+        """A tensor of the replay is the same as one of this run."""
+        if tensor is not twin and id(twin) in self._tensors:
+            self.track(tensor, self.meta(twin), self.offset(twin))
+
     def meta(self, tensor: Any) -> TensorMeta:
         """The metadata of a tensor, with expressions."""
         found = self._tensors.get(id(tensor))

@@ -389,3 +389,35 @@ def test_objects_outside_hold_numbers() -> None:
         assert (holder.size, holder.shape, seen[-1]) == (n, (n, [n + 1]), (n, 2))
         assert type(holder.size) is int and type(holder.shape[1][0]) is int and type(seen[-1][0]) is int
     assert compiled.tree.captures <= 2
+
+
+def test_ghosts_go_on_with_what_a_replay_computed() -> None:
+    def f(x: Any, flag: float) -> Any:
+        kept = {"y": x * 2}
+        total = kept["y"].sum().item()
+        if total > flag:
+            kept["z"] = kept["y"] + x.shape[0]
+            return kept["z"].flatten().cumsum(0), kept["y"][1:] * total
+        return kept["y"].flatten()[:5] - 1, kept["y"]
+
+    compiled = torch.compile(f)
+    for n, flag in ((5, -99.0), (6, -99.0), (7, 99.0), (6, 99.0), (9, -99.0), (5, 99.0), (12, -98.0), (13, 98.0), (14, -97.0)):
+        x = torch.randn(n, 3)
+        alike(compiled(x, flag), f(x, flag))
+
+
+def test_operators_with_a_static_size_of_the_same_value() -> None:
+    """Nodes are made once for each name of a symbol: what making them decided must hold in every capture."""
+
+    def f(x: Any, bias: Any) -> Any:
+        return F.conv_transpose1d(x, x, bias, stride=3, groups=2)
+
+    compiled = torch.compile(f, dynamic=True)
+    for n, fits in ((4, True), (5, False), (12, False), (4, True)):
+        x, bias = torch.randn(2, 2, n), torch.randn(n)
+        if fits:
+            alike(compiled(x, bias), f(x, bias))
+        else:
+            for call in (f, compiled):
+                with pytest.raises(TypeError, match="cannot view"):
+                    call(x, bias)
