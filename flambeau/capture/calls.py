@@ -400,7 +400,7 @@ class Calls(Operators):
                 return None
             return object.__setattr__(target, key, self.kept(value))
         if name == "__getattribute__":
-            target, key = (function.__self__, args[0]) if len(args) == 1 else (args[0], args[1])
+            target, key = [*([function.__self__] if len(args) < 2 else []), *args][:2]
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
                 return self._read_attribute(target, key)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from flambeau.capture.calls import Calls
 from flambeau.capture.guards import ModuleGuard
-from flambeau.capture.machine import Interruption, Machine
+from flambeau.capture.machine import Interruption, Machine, hide
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
@@ -25,6 +26,7 @@ from flambeau.tensor.base import TensorBase
 
 __all__ = ["NotOneGraph", "Session", "modes", "set_modes"]
 
+hide(str(Path(__file__).parent))
 SMALL = 64  # elements of a tensor whose contents may be compared as a whole
 
 

@@ -278,18 +278,24 @@ def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any
     return run_call(call) if context.capture is None else context.capture.call(call)
 
 
+def _no_view(call: Call) -> RuntimeError:
+    """What is raised where the elements do not lie so that the view needs no copy."""
+    source = call.tensors[0].meta
+    lies = f"input tensor's size {list(source.shape)} and stride {list(source.strides)}"
+    sizes = call.template[1] if len(call.template) > 1 else None
+    if not isinstance(sizes, tuple):
+        return RuntimeError(f"{call.operator.name}: the view is not compatible with {lies}; call contiguous() first")
+    asked = [call.sizes[s.index] if isinstance(s, SizeSlot) else s for s in sizes]
+    asked = [source.numel // -math.prod(asked) if size == -1 else size for size in asked]
+    return RuntimeError(f"{call.operator.name}: size {asked} is not compatible with {lies}. Use .reshape(...) instead.")
+
+
 def run_call(call: Call) -> Any:
     """Run a call now."""
     operator = call.operator
     plan = plan_call(call, wanted_of(call.tensors))
     if operator.kind == "view" and plan.run.views is None:
-        sizes = call.template[1] if isinstance(call.template[1], tuple) else ()
-        source, asked = call.tensors[0].meta, [call.sizes[s.index] if isinstance(s, SizeSlot) else s for s in sizes]
-        asked = [source.numel // -math.prod(asked) if size == -1 else size for size in asked]
-        raise RuntimeError(
-            f"{operator.name}: size {asked} is not compatible with input tensor's size {list(source.shape)} and stride "
-            f"{list(source.strides)}. Use .reshape(...) instead."
-        )
+        raise _no_view(call)
     if operator.mutates:
         _forbid_overwriting(operator, plan, call)
     results = execute(plan, call.tensors, call.numbers)

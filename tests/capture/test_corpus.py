@@ -10,9 +10,7 @@ from tests.capture.corpus.harness import FORMS
 # Where programs differ today: in a form, or as a function with a segment for each operator (flush) or an exit at each check (leave).
 # Each is a fault: whatever makes one right takes it off the list.
 DIFFER = {
-    "in_place_keeps_gradient_history": "flush",
     "inspect_the_caller": "function flush leave",
-    "module_train_and_eval": "function method flush leave",
     "step_by_grad_function": "flush",
     "weak_references": "function module flush",
 }
