@@ -659,6 +659,7 @@ _LAZY = {
     "_higher_order_ops": ("flambeau._higher_order_ops", None),
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
+    "_dynamo": ("flambeau._dynamo", None),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),

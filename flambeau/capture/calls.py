@@ -14,12 +14,15 @@ from typing import Any
 
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import Operators, until
+from flambeau.capture.operators import WITH_NUMBERS, Operators, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
+from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
+from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.context import context
+from flambeau.core.shape import Size
+from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
 from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
@@ -102,7 +105,7 @@ class Calls(Operators):
     """Calls."""
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        function = self.trace.fix(function) if type(function) is Box else function
+        function = self.trace.fix(function) if varies(function) else function
         if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
             function = python_form(function)
         kind = type(function)
@@ -195,7 +198,7 @@ class Calls(Operators):
     # -- classes ----------------------------------------------------------------------------------------
     def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if cls is type and len(args) == 1:
-            return type(args[0].value) if type(args[0]) is Box else type(args[0])
+            return int if type(args[0]) is Expression else type(args[0].value) if type(args[0]) is Box else type(args[0])
         if cls is super or cls in PURE or cls in NATIVE_CLASSES:
             return super().construct(cls, args, kwargs) if cls is super and not args else self.native(cls, args, kwargs)
         meta = static_lookup(type(cls), "__call__")
@@ -235,11 +238,11 @@ class Calls(Operators):
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call something that is not interpreted."""
         if not self.trace.recording:
-            return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
+            return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
         owner = getattr(function, "__self__", None)
         if isinstance(owner, types.ModuleType) or isinstance(function, type):
             owner = None
-        if owner is not None and type(owner) is Box:
+        if varies(owner):
             owner = self.trace.fix(owner)
         if self.is_own(function, owner):
             return self._own(function, owner, args, kwargs)
@@ -269,12 +272,12 @@ class Calls(Operators):
         except TypeError:
             return False
 
-    def _plain(self, value: Any) -> Any:
+    def plain(self, value: Any) -> Any:
         if type(value) is Box:
             return value.value
         if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
-            return tuple([self._plain(v) for v in value])
-        return value
+            return tuple([self.plain(v) for v in value])
+        return self.trace.sizes.plain(value)
 
     def is_own(self, function: Any, owner: Any) -> bool:
         """Whether a callable is this package's."""
@@ -316,14 +319,18 @@ class Calls(Operators):
             if is_module(value):
                 self.note_module(value)
         plain = [self._argument(function, name, a) for a in args]
-        return function(*plain, **{k: self._argument(function, name, v) for k, v in kwargs.items()})
+        options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
+        if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
+            return self._with_sizes_of_now(function, plain, options)
+        return self.attempt(function, plain, options)
 
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
-            return self._for_tensor(ALIASES.get(name, name), value)
+            alias = ALIASES.get(name, name)
+            return self._for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
-        return self.brought_in(self.fixed(value))
+        return self.brought_in(self.sized(value))
 
     def _tape_is_inside(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether all that backward would go through was recorded in the segment that is open."""
@@ -354,13 +361,16 @@ class Calls(Operators):
             if name in ("append", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
                 args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
+            if name in ("pop", "copy", "get") and not any(map(varies, args)):
+                found = function(*args, **kwargs)
+                return self.trace.new(found) if name == "copy" else self.boxed(found)
             if name == "sort" and kwargs.get("key") is not None:
                 kwargs = {**kwargs, "key": self._callback(kwargs["key"])}
             found = function(*[self.fixed(a) for a in args], **{k: self.fixed(v) for k, v in kwargs.items()})
             return self.trace.new(found) if name == "copy" else self.boxed(found)
         if name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
-            kept = [self.kept(a) for a in args]
-            options = {k: self.kept(v) for k, v in kwargs.items()}
+            kept = [self.outward(a) for a in args]
+            options = {k: self.outward(v) for k, v in kwargs.items()}
             self._wrote_all(owner)
             self.write(
                 lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args
@@ -383,7 +393,7 @@ class Calls(Operators):
         if name == "__setattr__" and len(args) >= 2:
             target, (key, value) = (function.__self__, args) if len(args) == 2 else (args[0], args[1:])
             if self.outside(target):
-                kept = self.kept(value)
+                kept = self.outward(value)
                 self.trace.wrote(target, key, value)
                 text = self.trace.tree.constant(object.__setattr__)
                 self.write(
@@ -431,6 +441,13 @@ class Calls(Operators):
         ):
             return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
         owner = getattr(function, "__self__", None)
+        if function is len and isinstance(args[0], TensorBase) and args[0].meta.shape:
+            return args[0].meta.shape[0]
+        if self.trace.sizes.names and function in OF_SHAPES and any(map(self._is_shape, args)) and not kwargs:
+            if function is int:
+                return args[0]
+            found = function(*[self.sized(a) for a in args])
+            return self.trace.new(found) if type(found) in CONSTRUCTORS else found
         if any(isinstance(v, TensorBase) for v in values) and function in (bool, int, float, str, repr, format, complex, round):
             return self.host(function, args, kwargs, forget=False)
         if any(self._varies(v) for v in values) or (type(owner) not in (types.ModuleType, type(None), type) and self._varies(owner)):
@@ -439,6 +456,10 @@ class Calls(Operators):
         if type(found) in CONSTRUCTORS:
             return self.trace.new(found)
         return found
+
+    def _is_shape(self, value: Any) -> bool:
+        """Whether a value is a size or holds sizes."""
+        return type(value) is Expression or (type(value) in (tuple, list, Size) and not self.outside(value) and is_symbolic(value))
 
     def _varies(self, value: Any) -> bool:
         """Whether the same program may meet another content of this value."""
@@ -456,11 +477,11 @@ class Calls(Operators):
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
         trace, namer = self.trace, self.namer
         if not trace.recording:
-            return function(*[self._plain(a) for a in args], **{k: self._plain(v) for k, v in kwargs.items()})
+            return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
         if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
-        plain = [self._plain(a) for a in args]
-        options = {k: self._plain(v) for k, v in kwargs.items()}
+        plain = [self.plain(a) for a in args]
+        options = {k: self.plain(v) for k, v in kwargs.items()}
         try:
             text = namer.call_text(self._function_name(function), args, kwargs)
         except Uncapturable as reason:
@@ -472,7 +493,8 @@ class Calls(Operators):
         def run() -> Any:
             capture, context.capture = context.capture, None
             try:
-                return function(*plain, **options)
+                with trace.sizes.apart():
+                    return function(*plain, **options)
             finally:
                 context.capture = capture
 
@@ -538,7 +560,7 @@ class Calls(Operators):
         return default[0]
 
     def _isinstance(self, value: Any, kinds: Any) -> bool:
-        return isinstance(value.value if type(value) is Box else value, kinds)
+        return isinstance(value.value if type(value) is Box else 0 if type(value) is Expression else value, kinds)
 
     def _id(self, value: Any) -> Any:
         value = self.trace.fix(value)
@@ -601,6 +623,12 @@ SPECIAL = {
     round: "__round__",
     reversed: "__reversed__",
 }
+# Functions that do with sizes what they do with numbers: they compare, add and multiply them, or only hand them on.
+OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max, len, math.prod))
+# What sees memory that a tensor shares, or its bytes.
+SHARING = frozenset((
+    "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
+))  # fmt: skip
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
 
 

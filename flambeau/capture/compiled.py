@@ -38,6 +38,7 @@ class CompiledFunction:
     fullgraph: bool = False
     disabled: bool = False
     recompile_limit: int = RECOMPILE_LIMIT
+    dynamic: bool | None = None
     eager_reason: str | None = None
     history: list[str] = field(default_factory=list)
 
@@ -114,7 +115,7 @@ class CompiledFunction:
             if self.tree.captures > MOST_CAPTURES * self.recompile_limit:
                 self._go_eager(f"it was captured {self.tree.captures} times and still meets something new, last: {reason}")
         before = len(self.tree.segments), self.tree.captures, len(self.tree.left)
-        session = Session(self.tree, self.function, found, self.fullgraph)
+        session = Session(self.tree, self.function, found, self.fullgraph, self.dynamic)
         if self.eager_reason is not None:
             session.trace.capped = True
         try:

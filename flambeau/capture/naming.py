@@ -9,7 +9,8 @@ from typing import Any
 
 from flambeau.capture.segments import Writer
 from flambeau.capture.trace import Trace, Uncapturable, contents_of
-from flambeau.capture.values import ATOMS, CLASSES, Box, value_key
+from flambeau.capture.values import ATOMS, CLASSES, Box, value_key, varies
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["Namer", "carries", "holds_pending"]
@@ -50,11 +51,11 @@ def _filled(cell: Any) -> bool:
 def carries(value: Any, known: dict[int, tuple[str, Any]], depth: int = DEEPEST) -> bool:
     """Whether a value is, or holds, a number that may differ in the next call."""
     kind = type(value)
-    if kind is Box:
+    if varies(value):
         return True
     if kind in (float, int):
         return id(value) in known
-    if depth and kind in CONTAINERS and id(value) not in known:
+    if depth and (kind in CONTAINERS or isinstance(value, tuple)) and id(value) not in known:
         return any(carries(v, known, depth - 1) for v in members(value))
     return False
 
@@ -77,6 +78,8 @@ class Namer:
             return ""
         if kind is Box:
             return value.name
+        if kind is Expression:
+            return trace.sizes.text(value)
         found = trace.known.get(id(value))
         if found is not None and found[1] is value and not isinstance(value, TensorBase):
             return found[0]
@@ -117,6 +120,7 @@ class Namer:
     def born(self, value: Any, expression: str) -> str:
         """Let an object made inside out: a step makes it."""
         trace = self.trace
+        trace.sizes.empty(value)
         name, real = trace.step(expression, lambda: value, birth=trace.numbers_of.get(id(value)))
         trace.know(value, name)
         if real is not value:
@@ -128,20 +132,22 @@ class Namer:
     # -- by type ----------------------------------------------------------------------------------------
     def _tuple(self, value: tuple[Any, ...]) -> str:
         text = f"({self.listed(value)},)" if value else "()"
-        if self.inline or all(type(v) in ATOMS for v in value):
+        if self.inline or all(type(v) in ATOMS or type(v) is Expression for v in value):
             return text
         return self.born(value, text)
 
     def _list(self, value: list[Any]) -> str:
         if not any(isinstance(v, CONTAINERS) or id(v) in self.trace.inside for v in value):
             return self.born(value, f"[{self.listed(value)}]")
+        items = list(value)
         name = self.born(value, "[]")
-        self.trace.step(f"{name}.extend([{self.listed(value)}])", lambda: None, out=False)
+        self.trace.step(f"{name}.extend([{self.listed(items)}])", lambda: None, out=False)
         return name
 
     def _dict(self, value: dict[Any, Any]) -> str:
+        items = list(value.items())
         name = self.born(value, "{}")
-        for key, item in value.items():
+        for key, item in items:
             self.trace.step(f"{name}[{self.name(key)}] = {self.name(item)}", lambda: None, out=False)
         return name
 
@@ -174,9 +180,11 @@ class Namer:
             return self.cells[id(cell)][1]
         if id(cell) not in trace.inside:
             return trace.tree.constant(cell)
+        filled = _filled(cell)
+        contents = cell.cell_contents if filled else None
         name = self.born(cell, f"{trace.tree.constant(types.CellType)}()")
-        if _filled(cell):
-            trace.step(f"{name}.cell_contents = {self.name(cell.cell_contents)}", lambda: None, out=False)
+        if filled:
+            trace.step(f"{name}.cell_contents = {self.name(contents)}", lambda: None, out=False)
         return name
 
     def _method(self, value: types.MethodType) -> str:
@@ -199,14 +207,15 @@ class Namer:
         attributes = getattr(value, "__dict__", None)
         if not isinstance(attributes, dict) or isinstance(value, CONTAINERS) or getattr(kind, "__slots__", None):
             raise Uncapturable(f"{kind.__name__} object made inside is let out")
+        items = list(attributes.items())
         name = self.born(value, f"{constant(object.__new__)}({constant(kind)})")
-        for key, item in attributes.items():
+        for key, item in items:
             self.trace.step(f"{name}.__dict__[{key!r}] = {self.name(item)}", lambda: None, out=False)
         return name
 
     def _exception(self, value: BaseException) -> str:
         kind = type(value)
-        if any(type(a) not in (*ATOMS, Box) for a in value.args):
+        if any(type(a) not in (*ATOMS, Box, Expression) for a in value.args):
             raise Uncapturable(f"{kind.__name__} made inside is let out")
         name = self.born(value, f"{self.trace.tree.constant(kind)}({self.listed(value.args)})")
         return name

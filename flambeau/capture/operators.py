@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.capture.machine.semantics import CONVERSIONS
-from flambeau.capture.naming import holds_pending
+from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup
+from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
 from flambeau.core.numbers import HostInteger, HostNumber
+from flambeau.core.symbolic import Expression, is_nonnegative
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["NamedRead", "Operators"]
@@ -20,6 +21,9 @@ __all__ = ["NamedRead", "Operators"]
 WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge"))
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
+# What sizes do among each other; their comparisons become predicates.
+OF_SIZES = frozenset(("add", "sub", "mul", "floordiv", "mod", "lt", "le", "eq", "ne", "gt", "ge"))
+WHOLE = (int, bool, Expression)
 SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@", "lshift": "<<",
     "rshift": ">>", "and_": "&", "or_": "|", "xor": "^", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
@@ -57,7 +61,7 @@ class Operators(Places):
             if found is not NotImplemented:
                 return found
         elif isinstance(a, TensorBase) or method is not None:
-            return act(a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b))
+            return self.attempt(act, (a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
         return self._operate(name, act, a, b)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
@@ -65,13 +69,33 @@ class Operators(Places):
 
     def _operate(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         first, second = type(a), type(b)
+        if first is Expression or second is Expression:
+            if name in OF_SIZES and first in WHOLE and second in WHOLE and (name not in ("floordiv", "mod") or is_nonnegative(b - 1)):
+                return act(a, b)
+            return self._operate(name, act, self.as_box(a), self.as_box(b))
         if first is Box or second is Box:
             return self._with_box(name, act, a, b)
+        shapes = first is second and first in (tuple, list) and name in ("add", "eq", "ne")
+        if shapes and not self._reads_outside(a) and not self._reads_outside(b):
+            return self._made(act(self.sized(a), self.sized(b)))
         if (first in PLAIN or isinstance(a, TensorBase)) and (second in PLAIN or isinstance(b, TensorBase)):
             if self._reads_outside(a) or self._reads_outside(b):
                 return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
-            return self._made(act(self.fixed(a), self.fixed(b)))
+            return self._made(self.attempt(act, (self.fixed(a), self.fixed(b)), {}))
         return self._by_method(name, act, a, b)
+
+    def as_box(self, value: Any) -> Any:
+        """A size as any number that may change."""
+        trace = self.trace
+        if type(value) is not Expression:
+            return value
+        if not trace.recording:
+            return trace.fix(value)
+        text = trace.sizes.text(value)
+        if text.isidentifier():
+            return Box(trace.sizes.plain(value), text)
+        name, now = trace.step(text, lambda: trace.sizes.plain(value))
+        return Box(now, name)
 
     def _reads_outside(self, value: Any) -> bool:
         return isinstance(value, (list, dict, set, tuple)) and self.outside(value)
@@ -82,7 +106,7 @@ class Operators(Places):
     def _with_box(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         other = b if type(a) is Box else a
         if isinstance(other, TensorBase):
-            return act(self._for_tensor(name, a), self._for_tensor(name, b))
+            return self.attempt(act, (self._for_tensor(name, a), self._for_tensor(name, b)), {})
         if type(other) is not Box and type(other) not in ATOMS:
             return self._operate(name, act, self.trace.fix(a), self.trace.fix(b))
         if not self.trace.recording:
@@ -94,6 +118,7 @@ class Operators(Places):
 
     def _for_tensor(self, name: str, value: Any) -> Any:
         """A number that meets a tensor: an input of the segment where the operation takes numbers like tensors."""
+        value = self.as_box(value)
         if type(value) is not Box:
             return self.fixed(value)
         kind = type(value.value)
@@ -123,12 +148,18 @@ class Operators(Places):
         fixed = (type, types.ModuleType, types.FunctionType)
         if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, fixed) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
-        return act(self.fixed(a), self.fixed(b))
+        if isinstance(a, tuple) and isinstance(b, tuple):  # shapes
+            return act(self.sized(a), self.sized(b))
+        return self.attempt(act, (self.fixed(a), self.fixed(b)), {})
 
     def unary(self, name: str, a: Any) -> Any:
         if name in ("not", "not_"):
             return not self.truth(a)
         act = getattr(operator, name)
+        if type(a) is Expression:
+            if name == "neg":
+                return -a
+            a = self.as_box(a)
         if type(a) is Box:
             if not self.trace.recording:
                 return act(a.value)
@@ -141,6 +172,8 @@ class Operators(Places):
         return act(a)
 
     def is_same(self, a: Any, b: Any) -> bool:
+        if type(a) is Expression and type(b) is Expression:
+            return self.trace.fix(a) is self.trace.fix(b)
         x, y = (v.value if type(v) is Box else v for v in (a, b))
         same = x is y
         if self.trace.recording and x is not None and y is not None and self.outside(x) and self.outside(y):
@@ -160,7 +193,7 @@ class Operators(Places):
             return self.host(operator.contains, (container, item), {}, forget=False)
         if method is None and self._iterates_in_python(container):
             return any(self.truth(self.compare("eq", v, item)) for v in self._items(container))
-        if (self.outside(container) and not is_ours(type(container))) or type(item) is Box:
+        if (self.outside(container) and not is_ours(type(container))) or varies(item):
             return self.host(operator.contains, (container, item), {}, flush=holds_pending((container, item)), forget=False)
         return operator.contains(container, self.fixed(item))
 
@@ -272,15 +305,15 @@ class Operators(Places):
         return self.trace.new(dict(zip([self.fixed(k) for k in keys], [self.kept(v) for v in values], strict=True)))
 
     def build_slice(self, items: Sequence[Any]) -> Any:
-        return slice(*[self.fixed(v) for v in items])
+        return slice(*[v if type(v) is Expression else self.size(v) for v in items])
 
     def build_string(self, parts: Sequence[Any]) -> Any:
-        if any(type(p) is Box for p in parts):
+        if any(varies(p) for p in parts):
             return self.host("".join, (tuple(parts),), {}, flush=False, forget=False)
         return "".join(parts)
 
     def format_value(self, value: Any, conversion: Any, spec: Any) -> Any:
-        if type(value) is Box or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
+        if carries(value, {}) or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
             return self.host(formatted, (value, conversion, spec), {}, flush=holds_pending(value), forget=False)
         return super().format_value(self.fixed(value), conversion, spec)
 

@@ -10,7 +10,11 @@ from typing import Any
 from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup
+from flambeau.capture.sizes import is_symbolic
+from flambeau.capture.trace import Uncapturable
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, varies
+from flambeau.core.shape import Size
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
@@ -58,7 +62,7 @@ class Places(Semantics):
 
     def store_global(self, frame: Any, name: str, value: Any) -> None:
         namespace = frame.globals
-        kept = self.kept(value)
+        kept = self.outward(value)
         constant = self.trace.tree.constant(namespace)
         self.trace.wrote(namespace, name, value)
         self.write(lambda: f"{constant}[{name!r}] = {self.namer.name(value)}", lambda: operator.setitem(namespace, name, kept), value)
@@ -87,7 +91,7 @@ class Places(Semantics):
         if found is None:
             cell.cell_contents = value
             return
-        kept = self.kept(value)
+        kept = self.outward(value)
         self.trace.reads[id(cell), "cell"] = (value, cell)
         self.write(lambda: f"{found[1]}.cell_contents = {self.namer.name(value)}", lambda: setattr(cell, "cell_contents", kept), value)
 
@@ -113,6 +117,10 @@ class Places(Semantics):
             return tuple([self.kept(v) for v in value])
         return value
 
+    def outward(self, value: Any) -> Any:
+        """A value as an object outside holds it."""
+        return self.trace.sizes.plain(self.kept(value))
+
     def boxed(self, value: Any) -> Any:
         """A number that comes out of a container made inside, in its box again."""
         if type(value) in (float, int):
@@ -132,7 +140,7 @@ class Places(Semantics):
 
     # -- attributes -------------------------------------------------------------------------------------
     def load_attribute(self, obj: Any, name: str) -> Any:
-        if type(obj) is Box:
+        if varies(obj):
             return getattr(self.trace.fix(obj), name)
         if not self.trace.recording:
             return self._plain_attribute(obj, name)
@@ -288,6 +296,7 @@ class Places(Semantics):
         if isinstance(obj, TensorBase) and name == "grad":
             obj.grad = kept  # type: ignore[attr-defined]
             return
+        kept = trace.sizes.plain(kept)
         trace.wrote(obj.__dict__ if isinstance(obj, types.ModuleType) else obj, name, value)
         if trace.ghost and isinstance(obj, TensorBase) and trace.variables.get(self.namer.name(obj), obj) is not obj:
             setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
@@ -309,9 +318,9 @@ class Places(Semantics):
         method = static_lookup(kind, "__getitem__")
         if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
             return self.call(method, (obj, key), {})
-        if type(key) is Box and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
+        if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
-        key = self.fixed(key)
+        key = self.sized(key) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
             self.note_module(obj)
             return get_item(obj, key)
@@ -330,7 +339,39 @@ class Places(Semantics):
 
     def native_item(self, obj: Any, key: Any) -> Any:
         """An item of something that is not known by its place."""
-        return operator.getitem(obj, key)
+        return self.attempt(operator.getitem, (obj, key), {})
+
+    # -- our own functions ------------------------------------------------------------------------------
+    def attempt(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Call one of our functions; where it fails with sizes that are no numbers, with those of now."""
+        if not self.trace.sizes.names:
+            return function(*args, **kwargs)
+        try:
+            return self.trace.sizes.notice(function(*args, **kwargs))
+        except Uncapturable:
+            raise
+        except Exception:
+            if not self.trace.recording or any(hasattr(v, "semantics") for v in (*args, *kwargs.values())):
+                raise  # code of the user has run
+        return self._with_sizes_of_now(function, args, kwargs)
+
+    def _with_sizes_of_now(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+
+    def _now(self, value: Any, depth: int = 4) -> Any:
+        """A value whose sizes, and those of the tensors in it, are fixed from here on."""
+        sizes = self.trace.sizes
+        if isinstance(value, TensorBase):
+            sizes.untrack(value)
+        elif type(value) in (types.BuiltinMethodType, types.MethodType):
+            self._now(value.__self__)
+        elif type(value) in (Expression, slice):
+            return sizes.fixed(value)
+        elif type(value) in (list, tuple, Size) and depth:
+            return type(value)([self._now(v, depth - 1) for v in value])
+        elif type(value) is dict and depth:
+            return {k: self._now(v, depth - 1) for k, v in value.items()}
+        return value
 
     def store_subscript(self, obj: Any, key: Any, value: Any) -> None:
         self._change_item(obj, key, value, "__setitem__")
@@ -346,13 +387,13 @@ class Places(Semantics):
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            act(obj, self.fixed(key), *[self.fixed(v) for v in rest])
+            self.attempt(act, (obj, self.sized(key), *[self.sized(v) for v in rest]), {})
             return
         if not self.outside(obj):
-            act(obj, self.kept(key), *[self.kept(v) for v in rest])
+            act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
             return
         key = self.fixed(key)
-        kept = [self.kept(v) for v in rest]
+        kept = [self.outward(v) for v in rest]
         if not isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest))
             return
@@ -369,7 +410,7 @@ class Places(Semantics):
 
     # -- patterns ---------------------------------------------------------------------------------------
     def match_class(self, subject: Any, cls: Any, count: int, names: Any) -> Any:
-        value = subject.value if type(subject) is Box else subject
+        value = self.trace.sizes.plain(subject.value if type(subject) is Box else subject)
         if not isinstance(cls, type) or count > 1 and cls in SELF_MATCHING:
             return super().match_class(value, cls, count, names)  # the error
         if not isinstance(value, cls):
@@ -403,20 +444,42 @@ class Places(Semantics):
     # -- whole containers -------------------------------------------------------------------------------
     def fixed(self, value: Any) -> Any:
         """A value for native code that looks at it: boxes opened and checked, also in tuples, lists and dicts made inside."""
-        if type(value) is Box:
+        if varies(value):
             return self.trace.fix(value)
         if carries(value, self.trace.known):
-            return self._settled(value)
+            return self._settled(value, self.trace.fix)
+        if type(value) is slice and is_symbolic(value):
+            return self.trace.sizes.fixed(value)
         return value
 
-    def _settled(self, value: Any) -> Any:
-        if type(value) is tuple:
-            return tuple([self._settled(v) for v in value])
-        if type(value) in (list, set, dict):
-            for item in value.values() if isinstance(value, dict) else value:
-                self._settled(item)
+    def sized(self, value: Any) -> Any:
+        """A value for our own functions, which take sizes as they are; other boxes are opened and checked, or become sizes."""
+        if type(value) is slice:
+            return slice(self.sized(value.start), self.sized(value.stop), self.sized(value.step))
+        if type(value) is Box or carries(value, self.trace.known):
+            return self._settled(value, self.size)
+        return value
+
+    def size(self, value: Any) -> Any:
+        """A number as a size of the program where it can be one."""
+        if type(value) is not Box:
             return value
-        return self.trace.fix(self.boxed(value))
+        found = self.trace.sizes.of_number(value.name, value.value)
+        return self.trace.fix(value) if found is None else found
+
+    def _settled(self, value: Any, settle: Callable[[Any], Any]) -> Any:
+        if isinstance(value, tuple):
+            items = [self._settled(v, settle) for v in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if type(value) in (list, dict):
+            for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+                value[key] = self._settled(item, settle)
+            return value
+        if type(value) is set:
+            for item in value:
+                self._settled(item, settle)
+            return value
+        return settle(self.boxed(value))
 
     def brought_in(self, value: Any, depth: int = 4) -> Any:
         """Outside containers, for our own functions, as copies made of what was read of them item by item."""

@@ -127,7 +127,7 @@ class _Line:
         ((_, start), *_) = first.outcomes
         if self.distinct and runner.storages < len(self.metas):
             raise _NotQuick
-        if start[1] or start[0] != len(self.metas) or runner.shared or runner.segment.numbers or runner.segment.dropped:
+        if start[1] or start[0] != len(self.metas) or runner.shared or runner.sizes or runner.segment.numbers or runner.segment.dropped:
             raise _NotQuick
         recorded = runner.segment.plan.recorded if runner.segment.plan.derivative is not None else ()
         if [r.index for r in runner.results] != list(range(len(runner.segment.states))) or not all(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.sizes import Sizes, at_hand
 from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
 from flambeau.core.context import context
@@ -19,7 +20,7 @@ from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.source_lines import user_line
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, Expression
 from flambeau.derivative.differentiate import gradients
 from flambeau.interp.folding import make_folding
 from flambeau.interp.functions import GraphFunction
@@ -48,7 +49,7 @@ class StorageState:
 
     __slots__ = ("changed", "history", "meta", "node", "offset", "position", "serial", "storage", "tensor", "tracked", "version", "viewers")
 
-    def __init__(self, storage: Storage, meta: TensorMeta, offset: int, node: Node, tensor: Any = None, position: int = -1) -> None:
+    def __init__(self, storage: Storage, meta: TensorMeta, offset: Dim, node: Node, tensor: Any = None, position: int = -1) -> None:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
@@ -97,7 +98,7 @@ class CaptureEntry(Entry):
             lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
             origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
         device = self.metas[0].device
-        found = [(g, meta_of(_ints(g.shape), g.dtype, None, device)) for g in parts if g is not None]
+        found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
 
@@ -138,8 +139,13 @@ def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
     return False
 
 
-def _ints(shape: Sequence[Dim]) -> tuple[int, ...]:
-    return tuple(int(n) for n in shape)
+def _sizes(shape: Sequence[Dim]) -> tuple[Any, ...]:
+    return tuple([n if type(n) is Expression else int(n) for n in shape])
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    """Whether two offsets are the same for all sizes."""
+    return a is b if type(a) is Expression or type(b) is Expression else a == b
 
 
 class Unfollowed(NotImplementedError):
@@ -149,7 +155,8 @@ class Unfollowed(NotImplementedError):
 class Recorder:
     """One capture; set as ``context.capture`` while it records."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
         self.states: dict[int, StorageState] = {}  # by id of the storage
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
@@ -169,6 +176,7 @@ class Recorder:
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
+        self.on_size: Callable[[Any], Any] = lambda size: int(size)
         self.on_module: Callable[[Any], None] | None = None
         self.on_input: Callable[[Any], None] | None = None  # told of an outside tensor when it is first used
         self.on_gradient: Callable[[Any, bool], None] | None = None  # told when the gradient of a leaf is first read, or written
@@ -195,6 +203,9 @@ class Recorder:
             by_memory.setdefault(id(tensor.memory), []).append(tensor)
         for group in by_memory.values():
             owner = group[0]
+            if len(group) > 1:
+                for tensor in group:
+                    self.sizes.untrack(tensor)
             apart = len({(t.address, t.meta) for t in group}) > 1
             if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
                 owner = span_of(group)
@@ -206,7 +217,7 @@ class Recorder:
         if self.on_input is not None:
             self.on_input(tensor)
         node = graph_input(f"x{len(self.inputs)}", Aval(tensor.meta.shape, tensor.meta.dtype))
-        state = StorageState(tensor.memory, tensor.meta, tensor.address - tensor.memory.address, node, tensor, len(self.inputs))
+        state = StorageState(tensor.memory, tensor.meta, self.sizes.offset(tensor), node, tensor, len(self.inputs))
         self._active[node] = state.tracked
         self.inputs.append((tensor, node))
         self.input_states.append(state)
@@ -225,9 +236,10 @@ class Recorder:
     def read(self, tensor: Any) -> Node:
         """The value of a tensor as a node."""
         state = self.state(tensor)
-        if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
+        offset = self.sizes.offset(tensor)
+        if tensor.meta is state.meta and _same(offset, state.offset):
             return state.node
-        key = (id(tensor.memory), tensor.address, tensor.meta)
+        key = (id(tensor.memory), offset, tensor.meta)
         cached = self._views.get(key)
         if cached is not None and cached[0] is state.node:
             return cached[1]
@@ -240,18 +252,13 @@ class Recorder:
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
         view: View | None = tensor.view_of
-        if (
-            view is not None
-            and view.base.meta is state.meta
-            and view.base.address - view.base.memory.address == state.offset
-            and view.steps
-        ):
+        if view is not None and view.base.meta is state.meta and _same(self.sizes.offset(view.base), state.offset) and view.steps:
             node = base
             for step in view.steps:
                 node = step.through(node)
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node
-        offset = (tensor.address - tensor.memory.address - state.offset) // tensor.meta.dtype.itemsize
+        offset = (self.sizes.offset(tensor) - state.offset) // tensor.meta.dtype.itemsize
         inside = offset >= 0 and offset + tensor.meta.extent <= state.meta.numel
         if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype or not inside:
             raise Unfollowed("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
@@ -316,7 +323,7 @@ class Recorder:
                 return restructure(structure, views)
             if operator.kind == "view":
                 raise RuntimeError(
-                    f"{operator.name}: size {list(_ints(outputs[0].shape))} is not compatible with input tensor's size "
+                    f"{operator.name}: size {list(_sizes(outputs[0].shape))} is not compatible with input tensor's size "
                     f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
                 )
         nodes = self._read_operands(call)
@@ -357,7 +364,7 @@ class Recorder:
             folding = make_folding([t.meta for t in tensors], operator.name)
             return [meta_of(folding.shape, n.dtype, folding.strides, tensors[0].meta.device) for n in outputs]
         device = tensors[0].meta.device if tensors else cpu
-        return [meta_of(_ints(n.shape), n.dtype, None, device) for n in outputs]
+        return [meta_of(_sizes(n.shape), n.dtype, None, device) for n in outputs]
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
@@ -367,6 +374,10 @@ class Recorder:
         node = graph_input(f"c{len(self.numbers)}", Aval((), kind, True))
         self.numbers.append((self.on_number(value), node))
         return node
+
+    def host_number(self, size: Expression) -> Any:
+        """A size as a number that every call reads again."""
+        return self.on_size(size)
 
     @staticmethod
     def _operands(call: Call, nodes: Sequence[Node]) -> list[tuple[Node, Edge]]:
@@ -388,7 +399,7 @@ class Recorder:
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
-        storage = Storage(meta.nbytes, 0, None)
+        storage = Storage(at_hand(meta.nbytes, self.sizes.hints), 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
         state.serial = self._serial = self._serial + 1
@@ -396,6 +407,14 @@ class Recorder:
         states[key] = state
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
         return self._tensor(storage, 0, meta, state)
+
+    def offset(self, tensor: Any) -> Dim:
+        """Where in its memory a tensor begins, in bytes."""
+        return self.sizes.offset(tensor)
+
+    def note(self, tensor: Any, source: Any) -> None:
+        """A tensor was made in the place of another one."""
+        self.sizes.track(tensor, self.sizes.meta(source), self.sizes.offset(source))
 
     def zeros(self, shape: tuple[int, ...], kind: dtype, device: Device) -> Any:
         """A new tensor of zeros on a device that the graph takes; also what undefined contents are."""
@@ -405,8 +424,10 @@ class Recorder:
         """A new tensor with the contents of one that was made from Python data during the capture."""
         return self.pending(p.copy(self.read(tensor)), tensor.meta)
 
-    def _tensor(self, storage: Storage, address: int, meta: TensorMeta, state: StorageState) -> Any:
-        tensor = dispatch.new_tensor(storage, address, meta)
+    def _tensor(self, storage: Storage, address: Dim, meta: TensorMeta, state: StorageState) -> Any:
+        """``address`` may be an expression plus the address of the storage."""
+        tensor = dispatch.new_tensor(storage, at_hand(address, self.sizes.hints), meta)
+        self.sizes.track(tensor, meta, address - storage.address)
         if state.tensor is None:
             state.viewers.append(weakref.ref(tensor))
         else:
@@ -417,8 +438,10 @@ class Recorder:
         """Another tensor over the same memory, without history: ``detach()``."""
         state = self.states.get(id(tensor.memory))
         if state is None:
-            return dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
-        return self._tensor(tensor.memory, tensor.address, tensor.meta, state)
+            made = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
+            self.note(made, tensor)
+            return made
+        return self._tensor(tensor.memory, tensor.memory.address + self.sizes.offset(tensor), tensor.meta, state)
 
     def _views_of(self, call: Call, nodes: list[Node], outputs: Sequence[Node]) -> list[Any] | None:
         source = call.tensors[0]
@@ -431,11 +454,12 @@ class Recorder:
         for output, (view, node) in enumerate(zip(found, outputs, strict=True)):
             assert view is not None
             meta = meta_of(view.shape, node.dtype, view.strides, source.meta.device)
-            tensor = self._tensor(source.memory, source.address + view.offset * meta.dtype.itemsize, meta, state)
+            begin = source.memory.address + self.sizes.offset(source)
+            tensor = self._tensor(source.memory, begin + view.offset * meta.dtype.itemsize, meta, state)
             step = Step(call.operator, call.template, tuple(call.sizes), output)
             tensor.view_of = View(source, (step,)) if _is_base(source) else View(source.view_of.base, (*source.view_of.steps, step))
             tensor.seen_version = tensor.memory.version
-            self._views[id(tensor.memory), tensor.address, meta] = (state.node, node)
+            self._views[id(tensor.memory), self.sizes.offset(tensor), meta] = (state.node, node)
             made.append(tensor)
             if state.tensor is not None:
                 self.input_views.append(weakref.ref(tensor))
@@ -448,7 +472,7 @@ class Recorder:
             return dispatch.run_graph(function, operand)
         node = self.read(operand)
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
-        found = [(output, meta_of(_ints(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
+        found = [(output, meta_of(_sizes(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
 
     # -- changes ----------------------------------------------------------------------------------------
@@ -456,7 +480,7 @@ class Recorder:
         """Make ``value`` the contents of what ``tensor`` shows. Unless the tape has ``followed``, the history stays what it was."""
         state = self.state(tensor)
         before = state.node
-        if tensor.meta is state.meta and tensor.address - tensor.memory.address == state.offset:
+        if tensor.meta is state.meta and _same(self.sizes.offset(tensor), state.offset):
             state.node = value
         else:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
@@ -475,7 +499,7 @@ class Recorder:
             check_in_place(operator.name, target)
             self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
             made.append(target)
-        rest = [(n, meta_of(_ints(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
+        rest = [(n, meta_of(_sizes(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
         return made + self.results(operator.name, self._operands(call, nodes), rest)
 
     def call_into(self, call: Call, target: Any) -> Any:
@@ -491,9 +515,10 @@ class Recorder:
         node = map_nodes(lambda n: n if n.dtype is kind else p.cast(n, to=kind), result)
         if not isinstance(node, Node):
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
-        if _ints(node.shape) != target.meta.shape:
+        if _sizes(node.shape) != target.meta.shape:
             raise RuntimeError(
-                f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape {list(_ints(node.shape))}"
+                f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
+                f"{list(_sizes(node.shape))}"
             )
         if origins.wanted():
             origins.note_origin((node,), Origin(user_line(), operator.name + "_"))

@@ -153,7 +153,7 @@ class _Printer:
             return "True"
         if check.kind == "truth":
             return f"bool({text})" if key else f"not {text}"
-        if check.kind == "same":
+        if check.kind in ("same", "sizes"):
             return f"({text})" if key else f"not ({text})"
         if check.kind == "number":
             return f"{text} == {key!r}"
@@ -166,6 +166,8 @@ class _Printer:
             if seen[0] in (bool, type(None)):
                 return f"{text} is {seen[1]!r}"
             return f"type({text}) is {seen[0].__name__} and {text} == {seen[1]!r}"
+        if how == "sizes":
+            return f"{self.tree.constant(seen)}.fits({text})"
         if how == "type":
             return f"type({text}) is {self.tree.constant(seen)}"
         return f"{how}_of({text}) == {self.tree.constant(seen)}"

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
+from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
+from flambeau.core.symbolic import symbol
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
+from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 
 
 @dataclass(eq=False)
 class Segment:
     """The function of a recording. Its tensors are ``inputs``, its numbers are read by ``numbers``; output k of the plan is the
-    storage of ``states[k]`` (made inside, seen outside), the remaining outputs are written into inputs."""
+    storage of ``states[k]`` (made inside, seen outside), the remaining outputs are written into inputs. ``sizes`` names the symbols of
+    its sizes and ``plans`` has a plan for each of their values; the first, ``plan``, is for those that were recorded."""
 
     function: GraphFunction
     plan: CallPlan
@@ -25,34 +30,48 @@ class Segment:
     states: list[StorageState]
     dropped: list[int]  # inputs overwritten with something that takes no part in autograd
     risky: list[tuple[str, tuple[Node, ...]]]
+    layout: PlanLayout
+    sizes: tuple[str, ...] = ()
+    fixed: Mapping[str, int] = field(default_factory=dict)  # of symbols that the plan is for one value of
+    plans: dict[tuple[int, ...], CallPlan] = field(default_factory=dict)
 
-    def run(self, tensors: list[Any], numbers: list[Any]) -> list[Any]:
+    def plan_for(self, sizes: tuple[int, ...]) -> CallPlan:
+        """The plan for these sizes, made now if they are new; no kernel is compiled for that."""
+        found = self.plan if not sizes else self.plans.get(sizes)
+        if found is None:
+            if len(self.plans) >= MOST_PLANS:
+                self.plans.clear()
+            found = self.plans[sizes] = self.layout.plan(self.function, dict(zip(self.sizes, sizes, strict=True)))
+        return found
+
+    def run(self, tensors: list[Any], numbers: list[Any], sizes: tuple[int, ...] = ()) -> list[Any]:
         """Run on these tensors; returns the tensors over the storages made."""
         if any(t.memory.pending is not None for t in tensors):
             raise RuntimeError("compile: an operand was computed by an operator that raised; there is no value to go on with")
         try:
-            made = execute(self.plan, tensors, numbers)[: len(self.states)]
+            made = execute(self.plan_for(sizes), tensors, numbers)[: len(self.states)]
         except (IndexError, RuntimeError):
-            self.blame(tensors, numbers)
+            self.blame(tensors, numbers, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))})
             raise
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
         return made
 
-    def blame(self, tensors: list[Any], numbers: list[Any]) -> None:
+    def blame(self, tensors: list[Any], numbers: list[Any], sizes: dict[str, int]) -> None:
         """After a run that raised: raise the error of the operator that it comes from, by its name."""
         graph = self.function.graph
         for name, outputs in self.risky:
             alone = GraphFunction(name, Graph(graph.inputs, outputs), self.function.tensors)
             metas = tuple(t.meta for t in tensors)
-            execute(make_plan(alone, None, metas, {}, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
+            execute(make_plan(alone, None, metas, sizes, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
 
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
         for state in recorder.input_states:
             if state.changed and _has_new_history(state):
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
-        fill_pending(self, self.run(self.inputs, [read() for read in self.numbers]))
+        sizes = tuple([recorder.sizes.hints[name] for name in self.sizes])
+        fill_pending(self, self.run(self.inputs, [read() for read in self.numbers], sizes))
         settle_views(recorder)
 
 
@@ -66,6 +85,28 @@ def settle_views(recorder: Recorder) -> None:
             view.seen_version = view.memory.version
 
 
+MOST_PLANS = 1 << 10
+
+
+@dataclass(eq=False)
+class PlanLayout:
+    """What a plan of a recording needs beside the function: ``metas`` of the inputs and ``results`` may hold symbols of sizes."""
+
+    metas: list[TensorMeta]
+    results: list[TensorMeta]
+    wanted: tuple[bool, ...]
+    into: tuple[int | None, ...]
+    recorded: list[bool]
+
+    def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
+        """The plan for these sizes."""
+        metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
+        results: list[Result] = at_hand(self.results, sizes)
+        return make_plan(
+            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded
+        )  # fmt: skip
+
+
 def close_segment(recorder: Recorder, name: str) -> Segment:
     """Plan the recording. Storages made inside that no tensor outside refers to are left out."""
     live = [s for s in recorder.states.values() if s.tensor is None and any(v() is not None for v in s.viewers)]
@@ -74,15 +115,33 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     inputs = [n for _, n in recorder.inputs] + [n for _, n in recorder.numbers]
     function = GraphFunction(name, Graph(tuple(inputs), tuple(s.node for s in (*live, *changed))), len(tensors))
     into = tuple([None] * len(live) + [s.position for s in changed])
-    results: list[Result] = [s.meta for s in (*live, *changed)]
     recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [_has_new_history(s) for s in changed]
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
-    plan = make_plan(
-        function, None, tuple(t.meta for t in tensors), {}, [None] * len(tensors), results, wanted, into if changed else (),
-        recorded=recorded,
-    )  # fmt: skip
+    metas = [recorder.sizes.meta(t) for t in tensors]
+    layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded)
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
-    return Segment(function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped, recorder.risky)
+    plan, names, fixed = _first_plan(function, layout, recorder.sizes)
+    segment = Segment(
+        function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped, recorder.risky, layout, names, fixed
+    )  # fmt: skip
+    segment.plans[tuple([recorder.sizes.hints[n] for n in names])] = plan
+    return segment
+
+
+def _first_plan(function: GraphFunction, layout: PlanLayout, sizes: Sizes) -> tuple[CallPlan, tuple[str, ...], Mapping[str, int]]:
+    """The plan for the sizes at hand and the symbols that it holds for other values of; else those whose values are fixed."""
+    used = symbols_in((*function.graph.inputs, *function.graph.outputs)) if sizes.names else set()
+    used |= {a.name for e in expressions((layout.metas, layout.results)) for a in e.atoms if a.kind == "symbol"}
+    names = tuple([n for n in sizes.names if n in used])
+    known = {n: sizes.hints[n] for n in names}
+    try:
+        return layout.plan(function, known), names, {}
+    except Exception:
+        if not names:
+            raise
+        for name in names:
+            sizes.fixed(symbol(name))
+        return layout.plan(GraphFunction(function.name, function.at_sizes(known), function.tensors), known), (), known
 
 
 def _has_new_history(state: StorageState) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import Segment, close_segment, needs_history, settle_views
+from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history, settle_views
+from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
-from flambeau.tensor.dispatch import OperatorEntry, ViewReadEntry, edge_of
+from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
@@ -36,7 +37,7 @@ class Result:
     """A tensor over storage ``index`` of a segment: where in it, with which metadata, and what its history is."""
 
     index: int
-    offset: int
+    offset: Any
     meta: TensorMeta
     released: bool
     steps: Any  # of a view
@@ -48,6 +49,10 @@ class Result:
         """Whether it is just what the segment makes."""
         plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
         return plain and self.history == recorded and self.meta is meta
+
+    def at(self, sizes: dict[str, int]) -> Result:
+        """The same for these sizes."""
+        return replace(self, offset=at_hand(self.offset, sizes), meta=at_hand(self.meta, sizes), steps=at_hand(self.steps, sizes))
 
     def of(self, whole: Any, recorded: bool) -> Any:
         """The tensor, of what the segment made."""
@@ -70,39 +75,81 @@ class Result:
         return part
 
 
+@dataclass(slots=True)
+class Shapes:
+    """What of a runner depends on sizes."""
+
+    metas: list[tuple[TensorMeta, bool]]
+    shared: list[tuple[int, int, Any]]  # this input lies so many bytes after that one
+    results: list[Result]
+
+    def at(self, sizes: dict[str, int]) -> Shapes:
+        """The same for these sizes."""
+        metas = [(at_hand(m, sizes), g) for m, g in self.metas]
+        return Shapes(metas, [(a, b, at_hand(n, sizes)) for a, b, n in self.shared], [r.at(sizes) for r in self.results])
+
+
 @dataclass(eq=False)
 class Runner:
-    """What the step of a segment calls: ``fits`` tells whether it may run on these tensors, ``run`` gives its results."""
+    """What the step of a segment calls: ``fits`` tells whether it may run on these tensors, ``run`` gives its results.
+
+    ``sizes`` names the symbols in its shapes, whose values both are given.
+    """
 
     segment: Segment
     metas: list[tuple[TensorMeta, bool]]
     storages: int
-    shared: list[tuple[int, int, int]]  # this input lies so many bytes after that one
+    shared: list[tuple[int, int, Any]]
     results: list[Result]
     serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
     operators: int = 0
     names: list[str] = field(default_factory=list)  # of the inputs
     runs: int = 0
+    sizes: tuple[str, ...] = ()
+    _shapes: dict[tuple[int, ...], Shapes] = field(default_factory=dict)
 
-    def fits(self, *tensors: Any) -> bool:
+    def shapes(self, sizes: tuple[int, ...]) -> Shapes:
+        """What depends on sizes, for these."""
+        found = self._shapes.get(sizes)
+        if found is None:
+            if len(self._shapes) >= MOST_PLANS:
+                self._shapes.clear()
+            values = dict(zip(self.sizes, sizes, strict=True))
+            found = self._shapes[sizes] = Shapes(self.metas, self.shared, self.results).at(values)
+        return found
+
+    def fits(self, sizes: tuple[int, ...], *tensors: Any) -> bool:
         """Whether the tensors, inputs first and then those that lie in the memory of inputs, are as they were recorded."""
+        shapes = self.shapes(sizes)
         inputs = tensors[: len(self.metas)]
-        for tensor, (meta, grad) in zip(inputs, self.metas, strict=True):
+        for tensor, (meta, grad) in zip(inputs, shapes.metas, strict=True):
             if tensor.meta is not meta or dispatch.wants_gradient(tensor) is not grad:
                 return False
         if len({id(t.memory) for t in inputs}) != self.storages:
             return False
-        return all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in self.shared)
+        if not all(tensors[a].memory is tensors[b].memory and tensors[a].address - tensors[b].address == n for a, b, n in shapes.shared):
+            return False
+        try:
+            self.segment.plan_for(self.segment_sizes(sizes))
+        except NotImplementedError:
+            return False  # it cannot be made for these
+        return True
 
-    def run(self, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+    def segment_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The values of the symbols that the segment itself speaks of."""
+        segment = self.segment.sizes
+        return sizes if segment is self.sizes else tuple([sizes[self.sizes.index(n)] for n in segment])
+
+    def run(self, sizes: tuple[int, ...], tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run, and make the tensors that somebody can see afterwards."""
         self.runs += 1
-        return self.take(self.segment.run(list(tensors), list(numbers)))
+        inner = self.segment_sizes(sizes)
+        return self.take(self.segment.plan_for(inner), self.segment.run(list(tensors), list(numbers), inner), self.shapes(sizes).results)
 
-    def take(self, made: list[Any]) -> list[Any]:
+    @staticmethod
+    def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
         """The results, over the storages that a run made."""
-        plan = self.segment.plan
-        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in self.results]
+        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in results]
 
 
 class Writer:
@@ -150,25 +197,34 @@ class Writer:
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
         base = self.name(view.base)
-        constant = trace.tree.constant
-        name, value = trace.step(f"{constant(dispatch.apply_steps)}({base}, {constant(view.steps)})", lambda: tensor)
+        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
         trace.know(tensor, name)
         trace.know_also(value, name)
+        trace.sizes.liken(value, tensor)
         return name
 
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
         trace = self.trace
-        distance, constant = tensor.address - known.address, trace.tree.constant
-        kind = "" if type(tensor) is Tensor else f", {constant(type(tensor))}"
-        made, value = trace.step(f"{constant(alias)}({name}, {distance}, {constant(tensor.meta)}{kind})", lambda: tensor)
+        sizes = trace.sizes
+        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
+        made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.know_also(value, made)
+        sizes.liken(value, tensor)
         return made
 
     def redo_gradient(self, leaf: Any, gradient: Any) -> None:
         """Once live: the gradient that the replay left, unless it is being recorded anew."""
         if id(leaf) not in self.recorder.gradients_seen:
             leaf._grad = gradient
+
+    def _at_sizes(self, function: Callable[..., Any], name: str, parts: tuple[Any, ...]) -> str:
+        """A call of a function of a tensor and parts that may speak of sizes."""
+        trace = self.trace
+        symbols = {a.name for e in expressions(parts) for a in e.atoms}
+        used = [n for n in trace.sizes.names if n in symbols]
+        given = ", ".join([name, *[trace.sizes.names[n] for n in used]])
+        return f"{trace.tree.constant(AtSizes(function, parts, tuple(used)))}({given})"
 
     # -- the end of a segment ---------------------------------------------------------------------------
     def flush(self) -> None:
@@ -186,6 +242,14 @@ class Writer:
             finally:
                 context.capture = self.recorder if trace.recording else None
         trace.emit_deferred()
+
+    def run_pending(self) -> None:
+        """Run the recording, with no step for it."""
+        recorder, context.capture = self.recorder, None
+        recorder.forget_inner_gradients()
+        if recorder.computes():
+            with self.trace.sizes.apart():
+                close_segment(recorder, self.trace.tree.name).run_first(recorder)
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
@@ -242,7 +306,8 @@ class _Closing:
                 continue
             runner = runner or self._runner()
             looked_at = given + "".join(f"{n}, " for n in self.sharing_names)
-            if trace.check(f"{trace.tree.constant(runner)}.fits({looked_at})", "same", True):
+            sizes = "".join(f"{trace.sizes.names[n]}, " for n in runner.sizes)
+            if trace.check(f"{trace.tree.constant(runner)}.fits(({sizes}), {looked_at})", "same", True):
                 break
         if trace.ghost:
             step = trace.next_step()
@@ -256,8 +321,14 @@ class _Closing:
         for protection in self._protections():
             trace.step(protection, lambda: None, out=False)
         viewers = self._viewers()  # also keeps alive what only the recording held
-        text = f"{trace.tree.constant(runner)}.run(({given}), ({read}))"
-        trace.step(text, lambda: runner.segment.run_first(recorder), names=step_names, segment=runner)
+        sizes = "".join(f"{trace.sizes.names[n]}, " for n in runner.sizes)
+        text = f"{trace.tree.constant(runner)}.run(({sizes}), ({given}), ({read}))"
+
+        def run() -> None:
+            with trace.sizes.apart():
+                runner.segment.run_first(recorder)
+
+        trace.step(text, run, names=step_names, segment=runner)
         runner.names = names
         trace.tree.segments.append(runner)
         results = [viewers[serial] for serial in runner.serials]
@@ -296,8 +367,9 @@ class _Closing:
         return found
 
     def _runner(self) -> Runner:
-        recorder = self.recorder
-        segment = close_segment(recorder, self.trace.tree.name)
+        recorder, sizes = self.recorder, self.trace.sizes
+        with sizes.apart():
+            segment = close_segment(recorder, self.trace.tree.name)
         recorder.closed = list(segment.states)
         results: list[Result] = []
         serials: list[tuple[int, int]] = []
@@ -310,12 +382,16 @@ class _Closing:
                 released = tensor.entry is not None and not history
                 steps = None if tensor.view_of is None else tensor.view_of.steps
                 leaf = tensor.entry is None and tensor._requires_grad
-                results.append(Result(index, tensor.address, tensor.meta, released, steps, history, leaf, type(tensor)))
+                offset, meta = sizes.offset(tensor), sizes.meta(tensor)
+                results.append(Result(index, offset, meta, released, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
         places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
-        shared = [(places[id(part)], places[id(owner)], part.address - owner.address) for part, owner in recorder.shared]
-        metas = [(t.meta, dispatch.wants_gradient(t)) for t in segment.inputs]
-        return Runner(segment, metas, len({id(t.memory) for t in segment.inputs}), shared, results, serials, recorder.calls)
+        shared = [(places[id(part)], places[id(owner)], sizes.offset(part) - sizes.offset(owner)) for part, owner in recorder.shared]
+        metas = [(sizes.meta(t), dispatch.wants_gradient(t)) for t in segment.inputs]
+        used = {a.name for e in expressions((metas, shared, [(r.offset, r.meta, r.steps) for r in results])) for a in e.atoms}
+        names = segment.sizes if used <= {*segment.sizes} else tuple([n for n in sizes.names if n in used or n in segment.sizes])
+        storages = len({id(t.memory) for t in segment.inputs})
+        return Runner(segment, metas, storages, shared, results, serials, recorder.calls, sizes=names)
 
     def _take(self, runner: Runner, made: list[Any]) -> None:
         """Give the ghost's tensors what the replay computed."""
@@ -327,6 +403,7 @@ class _Closing:
             trace.know(real, name)
             if tensor is not None:
                 become(tensor, real)
+                trace.sizes.liken(real, tensor)
                 trace.twins[id(tensor)] = (tensor, real)
                 trace.know(tensor, name)
                 shown.append((name, tensor))
@@ -372,6 +449,18 @@ def become(tensor: Any, real: Any) -> None:
         old.pending = None
     tensor.memory, tensor.address, tensor.seen_version = real.memory, real.address, real.seen_version
     tensor.entry, tensor.output, tensor._requires_grad = real.entry, real.output, real._requires_grad
+
+
+class AtSizes:
+    """A function of a tensor and ``parts``, in which sizes are what the symbols ``names`` stand for."""
+
+    def __init__(self, function: Callable[..., Any], parts: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.function = function
+        self.parts = parts
+        self.names = names
+
+    def __call__(self, tensor: Any, *sizes: int) -> Any:
+        return self.function(tensor, *at_hand(self.parts, dict(zip(self.names, sizes, strict=True))))
 
 
 def operator_entry(tensor: Any) -> Any:

@@ -14,11 +14,13 @@ from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer, meta_or_none
+from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
 from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
 from flambeau.core import source_lines
 from flambeau.core.context import context
+from flambeau.core.numbers import HostInteger
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.tensor.base import TensorBase
 
@@ -68,18 +70,22 @@ class NotOneGraph(Interruption):
 class Session:
     """Interprets ``function`` once, growing ``tree``; ``found`` is where a replay of the tree came to its end."""
 
-    def __init__(self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False) -> None:
+    def __init__(
+        self, tree: Tree, function: Callable[..., Any], found: Exit | None = None, one_graph: bool = False, dynamic: bool | None = None
+    ) -> None:
         self.one_graph = one_graph
         self.tree = tree
         self.function = function
-        self.trace = Trace(tree, found)
+        self.trace = Trace(tree, found, dynamic)
         self.trace.line = self.line
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
-        self.trace.flush, self.trace.stopped, self.trace.redo_gradient = self.flush, self.writer.stop, self.writer.redo_gradient
-        if self.trace.ghost:
-            self.trace.prepare()
+        trace, writer = self.trace, self.writer
+        trace.flush, trace.stopped, trace.redo_gradient = self.flush, writer.stop, writer.redo_gradient
+        trace.run_pending = writer.run_pending
+        if trace.ghost:
+            trace.prepare()
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
@@ -93,8 +99,9 @@ class Session:
 
     def new_recorder(self) -> Recorder:
         """What records from now on."""
-        recorder = Recorder()
+        recorder = Recorder(self.trace.sizes)
         recorder.on_value = self.needs_value
+        recorder.on_size = self.host_size
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
@@ -154,6 +161,11 @@ class Session:
         name, found = self.trace.step(f"{self.tree.constant(read)}()", read)
         return NamedRead(name, found)
 
+    def host_size(self, size: Any) -> Any:
+        """A size that a recorded operator takes as a number."""
+        box = self.semantics.as_box(size)
+        return HostInteger.of(NamedRead(box.name, box.value)) if type(box) is Box else box
+
     def flush(self) -> None:
         """Run what is recorded so far."""
         self.writer.flush()
@@ -169,14 +181,15 @@ class Session:
         self.flush()
         if not self.trace.recording:
             return
-        if tensor.meta.numel > SMALL:
+        if self.trace.sizes.fixed(tensor.meta.numel) > SMALL:
             self.needs_value("it looks at the contents of a tensor inside a function of the library")
             return
         name = self.namer.name(tensor)
         capture, context.capture = context.capture, None
         try:
             read = self.tree.constant(contents)
-            found, value = self.trace.step(f"{read}({name})", lambda: contents(tensor))
+            with self.trace.sizes.apart():
+                found, value = self.trace.step(f"{read}({name})", lambda: contents(tensor))
             self.trace.check(found, "look", ("value", (bytes, value)))
         finally:
             context.capture = capture if self.trace.recording else None
@@ -211,15 +224,17 @@ class Session:
         outer = source_lines.interpreted_line
         source_lines.interpreted_line = self.line
         try:
-            try:
-                result = self._interpret(args, kwargs)
-            except (Diverged, Uncapturable):
-                raise
-            except Exception as error:
-                self._finish("raise", error)
-                raise
-            return self._finish("return", result)
+            with self.trace.sizes:
+                try:
+                    result = self._interpret(args, kwargs)
+                except (Diverged, Uncapturable):
+                    raise
+                except Exception as error:
+                    self._finish("raise", error)
+                    raise
+                return self._finish("return", result)
         finally:
+            self.trace.sizes.end()
             context.capture = None
             source_lines.interpreted_line = outer
 
@@ -232,6 +247,9 @@ class Session:
         for i, value in enumerate(args):
             taken.append(self._take(f"args[{i}]", value, tensors, i))
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
+        if len(tensors) > 1 and trace.sizes.names:
+            names = ", ".join(self.writer.name(t) for t in tensors)
+            trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
         function = self.function
@@ -265,6 +283,8 @@ class Session:
                     raise Diverged("capture: the function ended before the point that the replay came to")
                 if trace.recording:
                     trace.block.end = End(kind, text)
+        if kind == "raise":
+            trace.sizes.empty(value)
         return unboxed(trace, value) if trace.twins or kind == "return" else value
 
     def in_try(self) -> bool:
@@ -284,9 +304,10 @@ class Session:
 
 
 def unboxed(trace: Trace, value: Any) -> Any:
-    """A result without boxes and twins."""
+    """A result without boxes, sizes and twins."""
     if type(value) is Box:
         return value.value
+    value = trace.sizes.plain(value)
     if type(value) is tuple:
         parts = [unboxed(trace, v) for v in value]
         return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)

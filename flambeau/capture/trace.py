@@ -11,9 +11,11 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
-from flambeau.capture.residual import Exit, outcome_of
+from flambeau.capture.residual import NAME, Exit, outcome_of
+from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 EMPTY = CellType()
@@ -31,8 +33,11 @@ class Diverged(RuntimeError):
 class Trace:
     """The state of one interpretation with respect to the tree."""
 
-    def __init__(self, tree: Tree, found: Exit | None = None) -> None:
+    def __init__(self, tree: Tree, found: Exit | None = None, dynamic: bool | None = None) -> None:
         self.tree = tree
+        self.sizes = Sizes(self, dynamic)
+        self.expressions: dict[str, str] = {}  # what variables were read from
+        self._settling = False
         self.block = tree.root
         self.index = 0
         self.variables: dict[str, Any] = {} if found is None else found.variables
@@ -58,6 +63,7 @@ class Trace:
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
+        self.run_pending: Callable[[], None] = lambda: None  # the same without a step for it
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
 
     # -- the way through the tree -----------------------------------------------------------------------
@@ -86,7 +92,18 @@ class Trace:
         self.redo = [action(self.variables) for action in reversed(undo)][::-1]
 
     def sync(self) -> None:
-        """Become live at a block's end that no run went past."""
+        """Become live at a block's end that no run went past; check what was decided about sizes."""
+        self._arrive()
+        if not self._settling and self.recording:
+            self._settling = True
+            try:
+                self.sizes.settle()
+                self._arrive()
+                self.sizes.settle()
+            finally:
+                self._settling = False
+
+    def _arrive(self) -> None:
         if self.ghost and self.block is self.stop and self.index >= len(self.block.steps):
             self.go_live()
 
@@ -104,10 +121,14 @@ class Trace:
         end = self.block.end if self.block is self.stop else None
         if isinstance(end, End) and end.kind == "leave":
             self.recording = False
+            self.run_pending()
             self._forget()
 
     def _forget(self) -> None:
         """Nothing is named any more: objects live as long as the program holds them."""
+        for obj in self.inside.values():
+            self.sizes.empty(obj)
+        self.sizes.end()
         for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
             kept.clear()
         self.stopped()
@@ -130,6 +151,14 @@ class Trace:
             self.recording = False
             self._forget()
 
+    def abandon(self, reason: str) -> None:
+        """As `leave`, where what is recorded so far does not belong into the program either."""
+        self.block.end = End("leave", "untouched" if self._untouched() else reason)
+        self.tree.left.append(f"{reason} ({self.line()})")
+        self.recording, self.deferred = False, []
+        self.run_pending()
+        self._forget()
+
     def _untouched(self) -> bool:
         """Whether nothing was done yet that a call from the start would do again: places were read, nothing else."""
         return all(s.place is not None for b in self.block.line() for s in b.steps)
@@ -146,6 +175,7 @@ class Trace:
         if self.ghost:
             return self._follow(expression)
         names = names if names is not None else [self.tree.fresh()] if out else []
+        self.expressions.update(dict.fromkeys(names, expression))
         step = Step(names, expression, self.line(), segment, birth, undo, parent=self.block, place=place)
         try:
             value = run()
@@ -188,6 +218,7 @@ class Trace:
         if step.expression.partition("(")[0] != expression.partition("(")[0] and step.expression[:1] not in "cvt":
             raise Diverged(f"capture: recorded {step.expression!r}, met {expression!r} at {self.line()}")
         name = step.names[0] if step.names else ""
+        self.expressions.update(dict.fromkeys(step.names, step.expression))
         self.follow(step)
         return name, self.variables[name] if name else None
 
@@ -204,6 +235,8 @@ class Trace:
             if check is not self.stop:
                 outcome = self.path[id(check)]
                 self.enter(check.outcomes[outcome])
+                if outcome == OTHERWISE:
+                    self.leave("it has versions for other values")
                 return outcome
             forced = outcome_of(self.tree, check, self.variables) if self.forced else None
             self.go_live()
@@ -211,8 +244,8 @@ class Trace:
                 check.outcomes[forced] = Block((check, forced))
                 self.enter(check.outcomes[forced])
                 return forced
-            key = True not in check.outcomes if check.kind in ("same", "truth") else self._widened(check, key)
-            if len(check.outcomes) >= self.tree.most_outcomes or self.capped:
+            key = True not in check.outcomes if check.kind in ("same", "truth", "sizes") else self._widened(check, key)
+            if (len(check.outcomes) >= self.tree.most_outcomes or self.capped) and check.kind != "sizes":
                 key = OTHERWISE
         else:
             check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)
@@ -246,7 +279,9 @@ class Trace:
         ours = dynamic and is_ours(kind) and not isinstance(value, (TensorBase, *CLASSES))
         if ours:
             self.foreign.add(id(value))
-        self.check(name, "look", ("type", kind) if ours else look_at(value))
+        tensor = isinstance(value, TensorBase)
+        outcome = ("type", kind) if ours else self._tensor_outcome(name, value) if tensor else look_at(value)
+        _, seen = self.check(name, "look", outcome)
         if value is MISSING:
             return value
         constant = isinstance(value, (*CLASSES, FunctionType)) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
@@ -254,10 +289,27 @@ class Trace:
             same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
             if same:
                 at = position(value, *[self.variables.get(n) for n in same])
-                self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+                at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
+                if at >= 0 and tensor:
+                    return value
+        if type(seen) is Pattern and self.recording:
+            self.sizes.open(value, name, seen)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
             self.know(value, name)
         return value
+
+    def _tensor_outcome(self, name: str, tensor: Any) -> tuple[str, Any]:
+        with self.sizes.apart():
+            return self.sizes.outcome(self.origin(name), tensor, look_at(tensor)[1])
+
+    def origin(self, name: str) -> str:
+        """Where a variable was read from, without names of other variables."""
+        text = name
+        for _ in range(8):
+            text, before = NAME.sub(lambda m: self.expressions.get(m[0], m[0]), text), text
+            if text == before or len(text) > 400:
+                break
+        return text
 
     def know(self, value: Any, name: str) -> None:
         """``value`` is in variable ``name``."""
@@ -293,6 +345,8 @@ class Trace:
 
     def fix(self, value: Any) -> Any:
         """The value of a box; from here on the line holds for this value only."""
+        if type(value) is Expression:
+            return self.sizes.fixed(value)
         if type(value) is not Box:
             return value
         if self.recording:

@@ -101,6 +101,7 @@ class Tree:
         self.constants: dict[str, Any] = {}
         self._names: dict[int, str] = {}
         self.atoms: dict[Any, Any] = {}  # one object for each
+        self.shapes: dict[Any, list[tuple[int, ...]]] = {}  # of tensors by where they came from
         self._count = 0
         self.captures = 0
         self.leaver = Leaver()

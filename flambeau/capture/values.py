@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.core.device import Device
 from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
 
@@ -30,6 +31,11 @@ class Same:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+def varies(value: Any) -> bool:
+    """Whether a value is a number or string that may be another one at the next call."""
+    return type(value) is Box or type(value) is Expression
 
 
 class _Missing:

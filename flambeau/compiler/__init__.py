@@ -39,7 +39,9 @@ def compile(  # noqa: A001 - torch's own name
 
     Whole training steps are recorded too: forward, ``backward()``, clipping, optimizer. What cannot be recorded runs eagerly,
     with one line that says why; ``fullgraph=True`` raises RuntimeError instead. ``compiled.explain()`` shows the result.
-    ``mode`` and ``options`` are accepted and have no effect. ``backend="eager"`` only calls the function.
+    A size that differs at a later call becomes a variable of the program, so that all further sizes are served by it;
+    ``dynamic=True`` makes all sizes variables at once, ``dynamic=False`` none. ``mode`` and ``options`` are accepted and have no
+    effect. ``backend="eager"`` only calls the function.
 
     >>> import flambeau as torch
     >>> f = torch.compile(lambda x: (x * 2).relu())
@@ -62,8 +64,8 @@ def compile(  # noqa: A001 - torch's own name
     limit = RECOMPILE_LIMIT if recompile_limit is None else recompile_limit
     eager = disable or backend in ("eager", "aot_eager")
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(python_form(model.__call__), fullgraph, eager, limit))
-    return CompiledFunction(model, fullgraph, eager, limit)
+        return OptimizedModule(model, CompiledFunction(python_form(model.__call__), fullgraph, eager, limit, dynamic))
+    return CompiledFunction(model, fullgraph, eager, limit, dynamic)
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:

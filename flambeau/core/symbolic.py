@@ -8,11 +8,13 @@ bounds of the atoms when that is possible, and otherwise answered with the sizes
 
 from __future__ import annotations
 
+import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import gcd
-from typing import Union
+from typing import Any, Union
 
 Dim = Union[int, "Expression"]
 Monomial = tuple["Atom", ...]  # sorted, with repetition
@@ -178,6 +180,8 @@ class Expression:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
+        if isinstance(other, float):
+            return other.is_integer() and self == int(other)
         return decide("eq", self - other) if isinstance(other, (int, Expression)) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
@@ -231,6 +235,11 @@ class Expression:
 
 def atoms_of(value: Dim) -> frozenset[Atom]:
     return value.atoms if isinstance(value, Expression) else frozenset()
+
+
+def as_size(value: Any) -> Any:
+    """A size as it is; anything else that is a whole number as an int. TypeError where it is none."""
+    return value if isinstance(value, Expression) else operator.index(value)
 
 
 def constant_term(value: Dim) -> int:
@@ -466,6 +475,10 @@ class SizeScope:
         self.hints = dict(hints or {})
         self.predicates: dict[tuple[str, Expression], bool] = {}
 
+    def note(self, relation: str, value: Expression, truth: bool) -> None:
+        """The trace relies on this from now on."""
+        self.predicates[relation, value] = truth
+
     def __enter__(self) -> SizeScope:
         _scopes().append(self)
         return self
@@ -484,6 +497,23 @@ def _scopes() -> list[SizeScope]:
     return found
 
 
+@contextmanager
+def without_sizes() -> Generator[None]:
+    """Where no sizes are at hand: graphs are compiled for all sizes that they hold for."""
+    outer, _local.scopes = _scopes(), []
+    try:
+        yield
+    finally:
+        _local.scopes = outer
+
+
+def _scope_of(value: Expression) -> SizeScope | None:
+    """The innermost scope, if it knows the sizes in ``value``."""
+    scopes = _scopes()
+    known = scopes and all(a.arguments or a.name in scopes[-1].hints for a in value.atoms)
+    return scopes[-1] if known else None
+
+
 def decide(relation: str, value: Dim) -> bool:
     """Answer ``value == 0`` ("eq") or ``value >= 0`` ("ge"): by proof, else by the hints, with a predicate."""
     if isinstance(value, int):
@@ -492,15 +522,14 @@ def decide(relation: str, value: Dim) -> bool:
         return relation == "ge"
     if is_nonnegative(-value - 1):
         return False
-    scopes = _scopes()
-    if not scopes:
+    scope = _scope_of(value)
+    if scope is None:
         if relation == "eq":
             return False
         raise RuntimeError(f"cannot decide whether {value} >= 0: no sizes are known here")
-    scope = scopes[-1]
     known = evaluate(value, scope.hints)
     truth = known == 0 if relation == "eq" else known >= 0
-    scope.predicates[relation, value] = truth
+    scope.note(relation, value, truth)
     return truth
 
 
@@ -509,9 +538,9 @@ def differs(a: Dim, b: Dim) -> bool:
 
     A graph is traced with sizes at hand and rewritten without: what was found equal then is not doubted later.
     """
-    if _scopes():
-        return not a == b
     gap = a - b
+    if isinstance(gap, Expression) and _scope_of(gap) is not None:
+        return not a == b
     return gap != 0 if isinstance(gap, int) else is_nonnegative(gap - 1) or is_nonnegative(-gap - 1)
 
 
@@ -524,11 +553,11 @@ def specialize(value: Dim) -> int:
     """The value at hand as an int; records that callers must have the same."""
     if isinstance(value, int):
         return value
-    scopes = _scopes()
-    if not scopes:
+    scope = _scope_of(value)
+    if scope is None:
         raise TypeError(f"size {value} has no known value here")
-    known = evaluate(value, scopes[-1].hints)
-    scopes[-1].predicates["eq", value - known] = True  # type: ignore[index]
+    known = evaluate(value, scope.hints)
+    scope.note("eq", value - known, True)  # type: ignore[arg-type]
     return known
 
 

@@ -56,9 +56,10 @@ class Folding:
 def make_folding(metas: Sequence[TensorMeta], operator: str) -> Folding:
     """The coarsest folding that all operands agree on; the result is laid out like the operands (torch's rule)."""
     first = metas[0]
-    if first.contiguous and all(m.shape == first.shape and m.contiguous for m in metas):
+    rank = len(first.shape)
+    if first.contiguous and all(len(m.shape) == rank and m.shape == first.shape and m.contiguous for m in metas):
         axes = tuple(i for i, n in enumerate(first.shape) if n != 1)
-        order = tuple(range(len(first.shape)))
+        order = tuple(range(rank))
         return Folding(first.shape, order, (axes,) if axes else (), contiguous_strides(first.shape))
     shape: Ints = broadcast_shapes(*[m.shape for m in metas], operator=operator)  # type: ignore[assignment]
     aligned = [_align(m, shape) for m in metas]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node
@@ -54,7 +55,7 @@ def view_strides(shape: Ints, strides: Ints, new_shape: Ints) -> Ints | None:
 def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, Ints]]) -> ViewOf | None:
     """``node`` as a view of one of ``inputs``, or None when it computes something or strides cannot express it.
 
-    All sizes must be ints; ``layouts`` gives each input's shape and strides.
+    ``layouts`` gives each input's shape and strides.
     """
     chain: list[Node] = []
     while node not in inputs:
@@ -70,7 +71,7 @@ def view_of(node: Node, inputs: Sequence[Node], layouts: Sequence[tuple[Ints, In
         if found is None:
             return None
         strides, moved = found
-        shape = tuple(map(int, step.shape))  # type: ignore[arg-type]
+        shape = cast(Ints, step.shape)
         offset = offset + moved if step.dtype is step.sources[0].dtype else moved
     return ViewOf(position, shape, strides, offset)
 

@@ -374,7 +374,7 @@ def broadcast_shapes(*shapes: Sequence[Dim], operator: str = "broadcast_shapes")
 
 def broadcast_to(x: Node, shape: Sequence[Dim]) -> Node:
     """Expand ``x`` to ``shape``, adding leading axes."""
-    if x.shape == tuple(shape):
+    if len(x.shape) == len(shape) and x.shape == tuple(shape):
         return x
     if x.op is full:
         return full(shape=tuple(shape), value=x.attributes["value"], dtype=x.dtype)

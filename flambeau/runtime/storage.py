@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import Expression
 from flambeau.runtime import allocator
 from flambeau.runtime.native import library
 
@@ -40,7 +41,7 @@ class TensorMeta:
     """Shape, strides (in elements), dtype and device; interned, so that equal metadata is the same object.
 
     ``classes`` describes it up to what programs are specialised for: per axis the size class (0, 1 or 2 for more) and,
-    unless row-major, the stride class (0, 1 or 2 for another).
+    unless row-major, the stride class (0, 1 or 2 for another). While a function is captured, sizes may be expressions.
     """
 
     __slots__ = ("classes", "contiguous", "device", "dtype", "nbytes", "numel", "shape", "strides")
@@ -60,6 +61,9 @@ class TensorMeta:
             self.numel *= size
         self.contiguous |= self.numel == 0
         self.nbytes = self.numel * dtype.itemsize
+        if type(self.numel) is Expression:  # sizes of a capture: nothing runs on it
+            self.classes = None
+            return
         if self.nbytes >= 1 << 63:
             raise RuntimeError(
                 f"Storage size calculation overflowed with sizes={list(shape)}: at most {(1 << 63) - 1} bytes can be addressed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.runtime.native.records import TensorFields
 from flambeau.runtime.storage import Storage, TensorMeta
@@ -37,6 +38,8 @@ class TensorBase(TensorFields):
 
     @property
     def storage_offset_elements(self) -> int:
+        if context.capture is not None:
+            return context.capture.offset(self) // self.meta.dtype.itemsize
         return (self.address - self.memory.address) // self.meta.dtype.itemsize
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from operator import index as operator_index
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from flambeau.core.context import context, outside_capture
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import check_layout, contiguous_format, memory_order, strided
+from flambeau.core.symbolic import Expression, as_size
 from flambeau.interp.eager import allocate
 from flambeau.ops.declare import default_float, number_type
 from flambeau.runtime.storage import Storage, meta_of
@@ -48,8 +48,8 @@ def finished(
 def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = given_sizes(size)
     if set(map(type, shape)) - {int}:
-        shape = tuple(map(operator_index, shape))
-    if shape and min(shape) < 0:
+        shape = tuple(map(as_size, shape))
+    if any(n < 0 for n in shape):
         raise RuntimeError(f"{operator}: Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 
@@ -343,6 +343,10 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, (TensorBase, np.generic)) else value  # type: ignore[attr-defined]
 
 
+def _whole(value: Any) -> Any:
+    return value if isinstance(value, Expression) else int(value)
+
+
 def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """The numbers from ``start`` (0) up to but not including ``end`` by ``step`` (1): int64 if all are integers.
 
@@ -355,7 +359,7 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
     if "end" not in given:
         raise TypeError("arange(): missing the argument 'end'")
     start, end, step = (_number(given.get(n, d)) for n, d in (("start", 0), ("end", 0), ("step", 1)))
-    if not all(math.isfinite(v) for v in (start, end)):
+    if not all(isinstance(v, Expression) or math.isfinite(v) for v in (start, end)):
         raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
@@ -363,9 +367,12 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
         raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
     kind = dtype or (default_float() if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
     if not kind.is_floating_point:
-        start, end, step = int(start), int(end), int(step)
-    count = -((start - end) // step) if isinstance(start + end + step, int) else math.ceil((end - start) / step)
-    return finished("arange", ops.arange(start, step, int(count), kind), requires_grad, **options)
+        start, end, step = _whole(start), _whole(end), _whole(step)
+    if step < 0:  # sizes are divided by positive numbers only
+        start, end, step = (int(v) if isinstance(v, Expression) else v for v in (start, end, step))
+    whole = not any(isinstance(v, float) for v in (start, end, step))
+    count = as_size(-((start - end) // step) if whole else math.ceil((end - start) / step))
+    return finished("arange", ops.arange(start, step, count, kind), requires_grad, **options)
 
 
 def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -378,7 +385,7 @@ def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None =
 
 
 def _check_steps(operator: str, start: Any, end: Any, steps: Any) -> None:
-    if not isinstance(steps, int):
+    if not isinstance(steps, (int, Expression)):
         raise TypeError(f"{operator}(): argument 'steps' must be int, not {type(steps).__name__}")
     for value in (start, end):
         if isinstance(value, TensorBase) and value.meta.shape:

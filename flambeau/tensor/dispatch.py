@@ -15,6 +15,7 @@ from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
+from flambeau.core.symbolic import Expression
 from flambeau.interp.eager import (
     Operand,
     Result,
@@ -65,6 +66,8 @@ def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
         fill_base(out, memory, tensor.address, tensor.meta)
     if memory.pending is not None:
         memory.pending.viewers.append(weakref.ref(out))
+    if context.capture is not None:
+        context.capture.note(out, tensor)
     return out
 
 
@@ -120,6 +123,8 @@ def _value(call: Call, name: str, value: Any) -> Any:
         return None
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
+    if isinstance(value, Expression) and context.capture is not None:
+        value = context.capture.host_number(value)
     if not isinstance(value, (bool, int, float, complex)):
         if overriding.overrides(type(value)):
             overriding.meet(sys._getframe(1))
@@ -163,6 +168,8 @@ def _size(call: Call, value: Any) -> Any:
 
 
 def _static(value: Any) -> Any:
+    if isinstance(value, Expression):
+        return int(value)
     if isinstance(value, (list, tuple)):
         if hasattr(value, "_fields"):
             return value
@@ -680,7 +687,7 @@ class ViewWriteEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        rest, for_value = run_graph(write_backward(self.metas[0], self.steps), gradient)
+        rest, for_value = run_graph(for_sizes(write_backward)(self.metas[0], self.steps), gradient)
         return rest, for_value if self.edges[1] is not None else None
 
 
@@ -697,7 +704,12 @@ class ViewReadEntry(Entry):
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         (gradient,) = cotangents
-        return run_graph(read_backward(self.meta, self.steps), gradient)
+        return run_graph(for_sizes(read_backward)(self.meta, self.steps), gradient)
+
+
+def for_sizes(make: Any) -> Any:
+    """A function that makes one of the steps of a view; while sizes are recorded each is made anew, since that may decide about them."""
+    return make if context.capture is None else make.__wrapped__
 
 
 _graph_plans: dict[Any, CallPlan] = {}

@@ -10,6 +10,7 @@ from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
+from flambeau.core.symbolic import as_size
 from flambeau.ops.declare import default_float
 from flambeau.runtime.generator import Generator as GeneratorState
 from flambeau.runtime.generator import default_generator as default_state
@@ -62,7 +63,7 @@ def _sizes(size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
     given = given_sizes((options.pop("size"),) if "size" in options else size)
     if any(n < 0 for n in given):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(given)}: {list(given)}")
-    return tuple(int(n) for n in given)
+    return tuple(as_size(n) for n in given)
 
 
 def rand(*size: Any, generator: Any = None, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -94,7 +95,7 @@ def randint(
     high = given.pop() if high is None else high
     low = (given.pop() if given else 0) if low is None else low
     low, high = checked_range("randint", low, high)
-    out = drawn(generator, ops.randint, low, high, tuple(int(n) for n in size), dtype)
+    out = drawn(generator, ops.randint, low, high, tuple(as_size(n) for n in size), dtype)
     return finished("randint", out, requires_grad, **options)
 
 
@@ -167,7 +168,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         return result if out is None else write_out(out, result)
     if size is None:
         raise TypeError("normal(): needs a tensor for mean or std, or the argument 'size'")
-    result = empty_tensor(tuple(int(n) for n in size), dtype or default_float()).normal_(mean, std, generator=generator)
+    result = empty_tensor(tuple(as_size(n) for n in size), dtype or default_float()).normal_(mean, std, generator=generator)
     return finished("normal", result, requires_grad, out, **options)
 
 

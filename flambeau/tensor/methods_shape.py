@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
+from flambeau.core.context import context
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor import functions_shape as functions
@@ -215,6 +216,8 @@ class ShapeMethods(TensorBase):
     def _become(self, view: Any) -> Self:
         """Take over the shape and history of a view of this tensor."""
         dispatch.check_in_place("set_", self)
+        if context.capture is not None:
+            context.capture.note(self, view)
         self.meta, self.address, self.view_of = view.meta, view.address, None if self.view_of is None else view.view_of
         self.entry, self.output, self._requires_grad, self.seen_version = view.entry, view.output, view._requires_grad, view.seen_version
         return self

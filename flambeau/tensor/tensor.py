@@ -202,7 +202,7 @@ class TensorCore(TensorBase):
         """The same memory without history."""
         if self.memory.pending is not None:
             return context.capture.alias(self)
-        return dispatch.new_tensor(self.memory, self.address, self.meta)
+        return dispatch.another(self)
 
     def detach_(self) -> Self:
         """Forget the history, in place."""
