@@ -100,7 +100,8 @@ class Namer:
             return self._exception(value)
         if id(value) in trace.inside:
             return self._instance(value)
-        if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or hasattr(value, "__next__")):
+        running = isinstance(value, (types.CoroutineType, types.AsyncGeneratorType)) or hasattr(value, "__next__")
+        if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or running):
             return trace.tree.constant(value)  # neither made inside nor read from a place that may change
         raise Uncapturable(f"{kind.__name__} object made inside is let out")
 
