@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.capture.compiled import RECOMPILE_LIMIT, CompiledFunction
+from flambeau.compiler.artifacts import CacheInfo, load_cache_artifacts, save_cache_artifacts
 from flambeau.compiler.stance import set_stance
 from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
@@ -20,8 +21,9 @@ from flambeau.tensor.tensor_class import Tensor
 from flambeau.utils._pytree import tree_map_only
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts", "nested_compile_region", "reset",
+    "save_cache_artifacts", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 BACKENDS = ("inductor", "flambeau", "eager", "aot_eager")

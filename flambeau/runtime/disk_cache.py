@@ -19,7 +19,7 @@ from functools import cache
 from flambeau.core import events
 from flambeau.core.config import config
 
-__all__ = ["clear", "entries", "folder", "get", "key", "put", "source_epoch"]
+__all__ = ["clear", "entries", "folder", "get", "key", "put", "source_epoch", "used"]
 
 _MAGIC = b"FLC1"
 _HEADER = struct.Struct("<4sQ16s")
@@ -36,6 +36,7 @@ class _State:
         self.warned: set[str] = set()
         self.ready: dict[str, bool] = {}
         self.unchecked_bytes = 0
+        self.used: dict[tuple[str, str], None] = {}  # namespace and name of what was found or kept
         self.lock = threading.Lock()
 
 
@@ -66,16 +67,30 @@ def key(*parts: object) -> str:
 
 @cache
 def source_epoch() -> str:
-    """A digest of flambeau's own source files: artifacts that depend on how flambeau works put it in their key."""
+    """A digest of flambeau's own source files: artifacts that depend on how flambeau works put it in their key.
+
+    It is made of what they hold, so that a copy elsewhere has the same; times and sizes only tell whether that was read before.
+    """
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    digest = hashlib.sha256()
+    seen, paths = hashlib.sha256(root.encode()), []
     for parent, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
             if name.endswith(".py"):
-                status = os.stat(os.path.join(parent, name))
-                digest.update(f"{os.path.relpath(parent, root)}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+                path = os.path.join(parent, name)
+                status = os.stat(path)
+                paths.append(path)
+                seen.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    known = get("epochs", seen.hexdigest())
+    if known is not None:
+        return known.decode()
+    contents = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            text = file.read()
+        contents.update(f"{os.path.relpath(path, root)} {len(text)}\n".encode() + text)
+    put("epochs", seen.hexdigest(), contents.hexdigest().encode())
+    return contents.hexdigest()
 
 
 def folder(namespace: str) -> str:
@@ -140,6 +155,7 @@ def get(namespace: str, name: str) -> bytes | None:
         magic, size, checksum = _HEADER.unpack_from(data)
         payload = data[_HEADER.size:]
         if magic == _MAGIC and size == len(payload) and _checksum(name, payload) == checksum:
+            _state.used[namespace, name] = None
             return payload
     discard(namespace, name)
     return None
@@ -180,7 +196,13 @@ def put(namespace: str, name: str, payload: bytes) -> None:
                    "Free space there, or set FLAMBEAU_CACHE_DIR to another folder.")
         _remove_quietly(temporary)
         return
+    _state.used[namespace, name] = None
     _account(len(payload) + _HEADER.size)
+
+
+def used() -> list[tuple[str, str]]:
+    """Namespace and name of each entry that this process found in the cache or put there, in order."""
+    return [place for place in _state.used if place[0] != "epochs"]
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
