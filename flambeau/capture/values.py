@@ -117,9 +117,10 @@ def look_at(value: Any) -> tuple[str, Any]:
         return "value", value_key(value)
     if isinstance(value, TensorBase):
         return "tensor", tensor_key(value)
-    if kind is types.FunctionType:
+    ours = kind is types.FunctionType and str(value.__module__).partition(".")[0] in ("flambeau", "torch")
+    if kind is types.FunctionType and not ours:
         return "code", value.__code__
-    if isinstance(value, CLASSES) or is_ours(kind):
+    if ours or isinstance(value, CLASSES) or is_ours(kind):
         return "is", Same(value)
     return "type", kind
 

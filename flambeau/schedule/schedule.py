@@ -131,7 +131,7 @@ class _Scheduler:
         if whole not in self.sources:
             spec = self.specs.get(whole, OutputSpec())
             if whole in self.specs and spec.into is None:
-                number = self._new("output", self.graph.outputs.index(whole), whole)
+                number = self._new("output", self.graph.outputs.index(whole), whole, spec.strides)
             else:
                 number = self._new("temporary", len(self.buffers), whole)
                 if spec.into is not None:
@@ -163,8 +163,8 @@ class _Scheduler:
             owner = self._scatter_owner(node)
             spec = self.specs.get(owner)
             if spec is not None and spec.into is None:
-                number = self._new("output", self.graph.outputs.index(owner), node)
                 strides = spec.strides
+                number = self._new("output", self.graph.outputs.index(owner), node, strides)
             else:
                 number = self._new("temporary", len(self.buffers), node)
         self.sources[node] = Source(number, strides or contiguous_strides(node.shape))
@@ -182,8 +182,8 @@ class _Scheduler:
             self._scatter_of = {n.sources[0]: n for n in self.graph.nodes() if n.op is p.scatter}
         return self._scatter_of
 
-    def _new(self, role: str, index: int, node: Node) -> int:
-        self.buffers.append(Buffer(role, index, node.dtype, product(node.shape)))
+    def _new(self, role: str, index: int, node: Node, strides: Strides | None = None) -> int:
+        self.buffers.append(Buffer(role, index, node.dtype, _extent(node.shape, strides)))
         return len(self.buffers) - 1
 
     def _output_buffer(self, node: Node) -> int:
