@@ -7,8 +7,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,10 @@ import flambeau as torch
 from flambeau import ops
 from flambeau.core.events import counters
 from flambeau.ops.declare import ALL
-from flambeau.runtime.native import library
 from flambeau.tensor import dispatch
+from tests.native_switch import loaded, python_path
 
-loaded = library.load()
 pytestmark = pytest.mark.skipif(loaded is None, reason="native code is off")
-
-
-@contextmanager
-def python_path() -> Iterator[None]:
-    """Inside, native entries leave everything to Python."""
-    assert loaded is not None
-    loaded.set("enabled", 0)
-    try:
-        yield
-    finally:
-        loaded.set("enabled", 1)
 
 
 def tensors_in(value: Any) -> list[Any]:

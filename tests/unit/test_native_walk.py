@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,9 @@ import pytest
 import flambeau as torch
 from flambeau.core.events import counters
 from flambeau.runtime import allocator
-from flambeau.runtime.native import library
+from tests.native_switch import loaded, python_path
 
-loaded = library.load()
 pytestmark = pytest.mark.skipif(loaded is None, reason="native code is off")
-
-
-@contextmanager
-def python_path() -> Iterator[None]:
-    """Inside, native entries leave everything to Python."""
-    assert loaded is not None
-    loaded.set("enabled", 0)
-    try:
-        yield
-    finally:
-        loaded.set("enabled", 1)
 
 
 def leaves(seed: int) -> list[Any]:
