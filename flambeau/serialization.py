@@ -24,7 +24,7 @@ from flambeau.core.shape import Size
 from flambeau.nn.parameter import Parameter
 from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import Tensor
-from flambeau.tensor.tensor import from_memory
+from flambeau.tensor.base import from_memory
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 

@@ -52,7 +52,6 @@ OPAQUE = frozenset((
     "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
     "sklearn", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
 ))  # fmt: skip
-SILENT = frozenset(("print",))  # unknown to need tensors only when they are given some
 # Methods of tensors that give their values away.
 VALUES = frozenset((
     "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__", "__str__",

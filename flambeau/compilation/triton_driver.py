@@ -9,12 +9,10 @@ import json
 import linecache
 import os
 import struct
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -133,18 +131,6 @@ def compile_variant(variant: Variant) -> Cubin:
     return Cubin(compiled.asm["cubin"], meta.name, int(meta.shared), int(meta.num_warps), scratch)
 
 
-@contextmanager
-def _unwatched() -> Generator[None]:
-    """Without the profile function by which a capture watches the user's program: what the compiler does is none of that."""
-    before = sys.getprofile()
-    sys.setprofile(None)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-
-
-@_unwatched()
 def _compile(variant: Variant) -> Any:
     triton_version()
     started = time.perf_counter()

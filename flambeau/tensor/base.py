@@ -60,3 +60,10 @@ def fill_base(tensor: TensorBase, memory: Storage, address: int, meta: TensorMet
     tensor._requires_grad = False
     tensor.retains = False
     tensor.seen_version = 0
+
+
+def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: type[Any]) -> Any:
+    """A tensor of ``tensor_class`` over given memory."""
+    tensor = object.__new__(tensor_class)
+    fill_base(tensor, memory, address, meta)
+    return tensor

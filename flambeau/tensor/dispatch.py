@@ -36,7 +36,7 @@ from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import operator_modes, overriding
-from flambeau.tensor.base import TensorBase, fill_base
+from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, read_backward, write_backward
@@ -49,9 +49,7 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
     global new_tensor
 
     def make(memory: Storage, address: int, meta: TensorMeta) -> TensorBase:
-        tensor = object.__new__(tensor_class)
-        fill_base(tensor, memory, address, meta)
-        return tensor
+        return from_memory(memory, address, meta, tensor_class)
 
     new_tensor = make
 
@@ -59,11 +57,8 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
 def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
     """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
     memory = tensor.memory
-    if tensor_class is None:
-        out = new_tensor(memory, tensor.address, tensor.meta)
-    else:
-        out = object.__new__(tensor_class)
-        fill_base(out, memory, tensor.address, tensor.meta)
+    place = memory, tensor.address, tensor.meta
+    out = new_tensor(*place) if tensor_class is None else from_memory(*place, tensor_class)
     if memory.pending is not None:
         memory.pending.viewers.append(weakref.ref(out))
     if context.capture is not None:

@@ -17,10 +17,9 @@ from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
-from flambeau.tensor.base import TensorBase
+from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.storage_view import UntypedStorage
-from flambeau.tensor.tensor import from_memory
 from flambeau.tensor.transfer import is_dense
 from flambeau.tensor.typed_tensors import TensorType
 

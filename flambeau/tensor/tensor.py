@@ -16,10 +16,10 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.shape import Size
 from flambeau.interp.eager import allocate
 from flambeau.ops.declare import ALL
-from flambeau.runtime.storage import Storage, TensorMeta, meta_of
+from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import dispatch, transfer
 from flambeau.tensor.autograd import backward as run_autograd
-from flambeau.tensor.base import TensorBase, fill_base
+from flambeau.tensor.base import TensorBase
 from flambeau.tensor.numbers import read_number
 from flambeau.tensor.tape import Entry
 
@@ -339,13 +339,6 @@ def _axis(dim: int, shape: Sequence[int]) -> int:
     if not -rank <= dim < rank:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
     return dim % rank
-
-
-def from_memory(memory: Storage, address: int, meta: TensorMeta, tensor_class: type[Any]) -> Any:
-    """A tensor of ``tensor_class`` over given memory."""
-    tensor = object.__new__(tensor_class)
-    fill_base(tensor, memory, address, meta)
-    return tensor
 
 
 def empty_tensor(shape: tuple[int, ...], kind: dtype, device: Device = cpu) -> Any:
