@@ -5,7 +5,7 @@ VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-python test-checked coverage lint types layers size links check clean
+.PHONY: demo test test-python test-checked coverage lint types layers size links collect check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.base ## train a small GPT, eager and then compiled, compare their speed, and explain what was compiled
@@ -24,7 +24,7 @@ test-checked: $(VENV)/.test ## the operators again, every access of a kernel che
 coverage: $(VENV)/.dev ## the tests again, and the share of lines that they run
 	$(BIN)/python -m pytest tests --ignore=tests/conformance -n $(JOBS) --cov --cov-report=term
 
-check: lint types layers size links ## everything that needs no run of the library
+check: lint types layers size links collect ## everything that needs no run of a test
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -41,6 +41,10 @@ size: $(VENV)/.base
 links: $(VENV)/.base
 	$(BIN)/python tools/doc_links.py
 	$(BIN)/python tools/tour_links.py
+
+# Imports every test, which finds names that moved away from under them.
+collect: $(VENV)/.dev
+	$(BIN)/python -m pytest tests --collect-only -qq -n 0 > /dev/null
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flambeau needs Python 3.11 or newer: make PYTHON=python3.11")'
