@@ -120,8 +120,8 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
 
 def _bytes_of(built: BuiltKernel, schedule: Schedule, sizes: Sizes, access: str) -> int:
     """Bytes of the buffers that a kernel only fills (``write``) or reads and fills (``update``)."""
-    pairs = zip(built.buffers, built.kernel.buffers, strict=True)
-    return sum(evaluate(schedule.buffers[b].numel, sizes) * parameter.dtype.itemsize for b, parameter in pairs if parameter.access == access)
+    chosen = [schedule.buffers[b] for b, p in zip(built.buffers, built.kernel.buffers, strict=True) if p.access == access]
+    return sum(evaluate(buffer.numel, sizes) * buffer.dtype.itemsize for buffer in chosen)
 
 
 def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from flambeau import prims as p
 from flambeau.ir.node import Node
 from flambeau.ops.activation import relu
-from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.samples import Sampler
+from flambeau.ops.cases import Call, SampleMaker, case
 from flambeau.ops.declare import Value, op
 from flambeau.ops.matmul import PRODUCT, linear
 from flambeau.ops.pointwise import sigmoid, tanh
+from flambeau.ops.samples import Sampler
 from flambeau.ops.view import pieces
 
 
 def _samples(gates: int, states: int = 1) -> Sampler:
-    def make(m: SampleMaker) -> Calls:
+    def make(m: SampleMaker) -> Iterator[Call]:
         def operands(rows: int, width: int) -> tuple[object, ...]:
             return m.float(rows, gates * width), *(m.float(rows, width) for _ in range(states)), m.float(gates * width, width)
 
-        return [case(*operands(3, 4), m.float(gates * 4)), case(*operands(1, 2), None), case(*operands(0, 3), m.float(gates * 3))]
+        yield case(*operands(3, 4), m.float(gates * 4))
+        yield case(*operands(1, 2), None)
+        yield case(*operands(0, 3), m.float(gates * 3))
 
     return make
 
