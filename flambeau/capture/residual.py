@@ -10,7 +10,7 @@ from flambeau.capture.stress import stress
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
 
-__all__ = ["Exit", "Residual", "generate"]
+__all__ = ["Exit", "Printer", "Residual", "generate"]
 
 DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
 NAME = re.compile(r"\b[vtne]\d+\b")
@@ -51,7 +51,7 @@ class Residual:
 
 def generate(tree: Tree) -> Residual:
     """The program of a tree."""
-    printer = _Printer(tree)
+    printer = Printer(tree)
     printer.function("replay", "args, kwargs", tree.root)
     text = "\n".join(printer.lines)
     scope = scope_of(tree)
@@ -59,7 +59,9 @@ def generate(tree: Tree) -> Residual:
     return Residual(text, scope["replay"], printer.places)
 
 
-class _Printer:
+class Printer:
+    """Prints the program of a tree."""
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.lines: list[str] = []
@@ -175,7 +177,7 @@ class _Printer:
 
 def outcome_of(tree: Tree, check: Check, variables: dict[str, Any]) -> Any:
     """The outcome of a check under which the tree goes on with these variables, None where there is none."""
-    printer, scope = _Printer(tree), scope_of(tree)
+    printer, scope = Printer(tree), scope_of(tree)
     return next((key for key in check.outcomes if eval(printer.test(check, key), scope, variables)), None)
 
 

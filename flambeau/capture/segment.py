@@ -51,19 +51,19 @@ class Segment:
         try:
             made = execute(self.plan_for(sizes), tensors, numbers)[: len(self.states)]
         except (IndexError, RuntimeError):
-            self.blame(tensors, numbers, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))})
+            self.blame(tensors, numbers, sizes)
             raise
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
         return made
 
-    def blame(self, tensors: list[Any], numbers: list[Any], sizes: dict[str, int]) -> None:
+    def blame(self, tensors: list[Any], numbers: list[Any], sizes: tuple[int, ...]) -> None:
         """After a run that raised: raise the error of the operator that it comes from, by its name."""
-        graph = self.function.graph
+        graph, values = self.function.graph, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))}
         for name, outputs in self.risky:
             alone = GraphFunction(name, Graph(graph.inputs, outputs), self.function.tensors)
             metas = tuple(t.meta for t in tensors)
-            execute(make_plan(alone, None, metas, sizes, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
+            execute(make_plan(alone, None, metas, values, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
 
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""

@@ -90,19 +90,20 @@ class Pattern:
 
     def fits(self, value: Any) -> bool:
         """Whether a value is one of them."""
-        if type(value) is not self.kind:
+        if type(value) is not self.kind or not self.takes(value.meta):
             return False
-        meta = value.meta
-        if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
-            return False
-        for size, known in zip(meta.shape, self.dims, strict=True):
-            if size < 2 if known is None else size != known:
-                return False
         view = value.view_of
         return (
             wants_gradient(value) is self.gradient and (value.entry is None) is self.leaf
-            and (view is not None and view.base.memory is value.memory) is self.view and is_plain(meta)
+            and (view is not None and view.base.memory is value.memory) is self.view
         )  # fmt: skip
+
+    def takes(self, meta: TensorMeta) -> bool:
+        """Whether metadata is that of one of them."""
+        if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
+            return False
+        sizes = zip(meta.shape, self.dims, strict=True)
+        return all(size >= 2 if known is None else size == known for size, known in sizes) and is_plain(meta)
 
 
 def is_plain(meta: TensorMeta) -> bool:
