@@ -248,7 +248,7 @@ class NativeProgram:
             case ast.Expr(value=value):
                 self.value(value)
             case _:
-                self._python(text, f"def step({{}}): {text}")
+                self._python(text, text)
 
     # -- expressions ------------------------------------------------------------------------------------
     def value(self, node: Any) -> int:
@@ -277,7 +277,7 @@ class NativeProgram:
             case ast.Dict(keys=[]):
                 return self._result("do_call", [], first=id(dict))
         text = ast.unparse(node)
-        return self._python(text, f"def step({{}}): return {text}")
+        return self._python(text, f"return {text}")
 
     def _call(self, function: ast.expr, args: list[ast.expr]) -> int:
         if isinstance(function, ast.Attribute):
@@ -292,12 +292,12 @@ class NativeProgram:
         first = self.value(function)
         return self._result("do_call", [self.value(v) for v in args], first=first)
 
-    def _python(self, text: str, definition: str) -> int:
+    def _python(self, text: str, body: str) -> int:
         """A call of a Python function for what there is no instruction for."""
         self.expressions.append(text)
         names = [n for n in dict.fromkeys([*NAME.findall(text), "args", "kwargs"]) if n in self.numbers]
         made: dict[str, Any] = {}
-        exec(compile(definition.format(", ".join(names)), f"<residual program of {self.tree.name}>", "exec"), self.scope, made)
+        exec(compile(f"def step({', '.join(names)}): {body}", f"<residual program of {self.tree.name}>", "exec"), self.scope, made)
         return self._result("do_call", [self.numbers[n] for n in names], first=self._object(made["step"]))
 
     # -- checks -----------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ class NativeProgram:
 
     def _python_test(self, check: Check, key: Any) -> None:
         test = self.printer.test(check, key)
-        self._add("do_true", first=self._python(test, f"def step({{}}): return {test}"), second=1)
+        self._add("do_true", first=self._python(test, f"return {test}"), second=1)
 
 
 CONSTANTS = {"True": True, "False": False, "None": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from flambeau.capture.stress import stress
@@ -30,12 +31,19 @@ class Exit:
 
 
 class Residual:
-    """The generated function: its text, the function, and which step each line is."""
+    """The generated function: its text, the function, compiled when it is first called, and which step each line is."""
 
-    def __init__(self, text: str, replay: Callable[[Any, Any], Any], places: dict[int, Step]) -> None:
+    def __init__(self, tree: Tree, text: str, places: dict[int, Step]) -> None:
+        self.tree = tree
         self.text = text
-        self.replay = replay
         self.places = places
+
+    @cached_property
+    def replay(self) -> Callable[[Any, Any], Any]:
+        """The function."""
+        scope = scope_of(self.tree)
+        exec(compile(self.text, f"<residual program {id(self.tree)} of {self.tree.name}>", "exec"), scope)
+        return scope["replay"]
 
     def step_of(self, error: BaseException) -> tuple[Step | None, dict[str, Any]]:
         """The step that raised, and the variables at that point."""
@@ -53,10 +61,7 @@ def generate(tree: Tree) -> Residual:
     """The program of a tree."""
     printer = Printer(tree)
     printer.function("replay", "args, kwargs", tree.root)
-    text = "\n".join(printer.lines)
-    scope = scope_of(tree)
-    exec(compile(text, f"<residual program {id(tree)} of {tree.name}>", "exec"), scope)
-    return Residual(text, scope["replay"], printer.places)
+    return Residual(tree, "\n".join(printer.lines), printer.places)
 
 
 class Printer:

@@ -266,9 +266,7 @@ def do_equal_object(step: Instruction, variables: Words) -> Word:
     equal = PyObject_RichCompareBool(found, wanted, 2)
     if equal < 0:
         return RAISED
-    if equal:
-        return YES
-    return UNSURE
+    return equal
 
 
 @native
