@@ -110,7 +110,7 @@ class NativeProgram:
         return True if self._run(self.printer.test(check, key), variables) else None
 
     def recover(self, number: int, found: tuple[Any, ...], error: BaseException) -> Any:
-        """After an error: the instruction that the program goes on at and the variable of the error, or where it is left."""
+        """After an error: the instruction that the program goes on at, the variable of the error and it, or where the program is left."""
         step = self.places[number]
         if not (isinstance(step, Step) and isinstance(error, Exception)):
             raise error
@@ -120,7 +120,8 @@ class NativeProgram:
                 self._run(step.expression.replace(".run(", ".blame(", 1), variables)
             except (IndexError, RuntimeError) as blamed:
                 error = blamed
-        return self.handlers.get((number, type(error))) or Exit(step, variables, error)
+        handler = self.handlers.get((number, type(error)))
+        return Exit(step, variables, error) if handler is None else (*handler, error)
 
     def leave(self, number: int, found: tuple[Any, ...], _: None) -> Exit:
         """Where the tree does not go on."""

@@ -25,6 +25,7 @@ class Explanation:
         self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
         self.program = compiled.residual.text if compiled.residual is not None else ""
         self.left = list(tree.left)
+        self.python = [] if compiled.native is None else list(compiled.native.expressions)
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
         self.kernels = [_kernels(a) for a in compiled.artifacts]
@@ -39,6 +40,8 @@ class Explanation:
         lines += [f"# {note}" for note in self.history]
         if self.program:
             lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----\n{self.program}")
+        if self.python:
+            lines += ["# natively, but for these, which run as Python code:", *(f"#     {text}" for text in self.python)]
         for number, graph in enumerate(self.graphs):
             lines.append(f"\n# ---- segment {number}, run {self.runs[number]} times ----")
             lines += ["# guards", self.guards[number], "# graph", graph, "# kernels", self.kernels[number], "# memory", self.memory[number]]

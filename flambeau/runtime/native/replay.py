@@ -586,8 +586,9 @@ def recover(program: Program, step: Instruction, variables: Words) -> Instructio
     onward = Instruction.at(0)
     if found:
         if found.type == shared.tuple_type:
-            Py_IncRef(error[1])
-            variables[PyLong_AsLongLong(PyTuple_GetItem(found, 1))] = error[1]
+            raised = PyTuple_GetItem(found, 2)
+            Py_IncRef(raised)
+            variables[PyLong_AsLongLong(PyTuple_GetItem(found, 1))] = raised
             onward = Instruction.at(PyLong_AsLongLong(PyTuple_GetItem(found, 0)))
             Py_DecRef(found)
         else:
