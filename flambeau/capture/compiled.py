@@ -145,7 +145,7 @@ class CompiledFunction:
             return
         counters["captures"] += 1
         self.residual = generate(tree)
-        self.native = None if stress.leave else native_program(tree)
+        self.native = None if stress.leave or self.eager_reason is not None else native_program(tree)
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)
@@ -164,7 +164,7 @@ class CompiledFunction:
     def _go_eager(self, reason: str) -> None:
         if self.fullgraph:
             raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be compiled as one graph: {reason}")
-        self.eager_reason = reason
+        self.eager_reason, self.native = reason, None
         self._note("runs_eagerly", f"runs eagerly: {reason}")
         events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)

@@ -15,12 +15,12 @@ from typing import Any
 from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.residual import NAME, Exit, Printer, scope_of
 from flambeau.capture.segments import Runner, set_gradient
-from flambeau.capture.session import CodeGuard, modes
+from flambeau.capture.session import CodeGuard, modes, set_modes
 from flambeau.capture.sizes import Pattern, equal_to, memories
 from flambeau.capture.trace import position
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.core.events import counters
-from flambeau.core.stamps import module_stamp, module_stamp_address
+from flambeau.core.stamps import module_stamp_address
 from flambeau.ops.declare import default_float_check
 from flambeau.runtime.native import heap_types, layouts, library, replay
 from flambeau.tensor.base import TensorBase
@@ -31,6 +31,7 @@ __all__ = ["NativeProgram", "native_program"]
 
 UNSET: Any = object()
 MOST_METAS = 1 << 10
+MOST_VARIABLES = 1 << 16  # they lie on the stack
 COMPARISONS = (ast.Lt, ast.LtE, ast.Eq, ast.NotEq, ast.Gt, ast.GtE)  # in the order of the C API
 reasons: Counter[str] = Counter()  # why Python did a call, a check or a segment of a replay
 REASONS = ("modes", "check", "segment", "step")
@@ -39,9 +40,10 @@ for _reason in REASONS:
 
 
 def native_program(tree: Tree) -> NativeProgram | None:
-    """The native form of a tree's program; None where native code is off."""
+    """The native form of a tree's program; None where native code is off, or the program is too long."""
     native = library.load()
-    return None if native is None else NativeProgram(native, tree)
+    made = None if native is None else NativeProgram(native, tree)
+    return made if made is not None and made.variables <= MOST_VARIABLES else None
 
 
 class NativeProgram:
@@ -121,11 +123,19 @@ class NativeProgram:
             except (IndexError, RuntimeError) as blamed:
                 error = blamed
         handler = self.handlers.get((number, type(error)))
-        return Exit(step, variables, error) if handler is None else (*handler, error)
+        return self._exit(step, variables, error) if handler is None else (*handler, error)
 
     def leave(self, number: int, found: tuple[Any, ...], _: None) -> Exit:
         """Where the tree does not go on."""
-        return Exit(self.places[number], self.values(found))
+        return self._exit(self.places[number], self.values(found))
+
+    def _exit(self, at: Any, variables: dict[str, Any], error: Exception | None = None) -> Exit:
+        """Steps may have changed the modes; an interpretation begins in those that the program began in."""
+        block: Block = at if isinstance(at, Block) else at.block if isinstance(at, Check) else at.parent
+        start = block.path().get(id(self.tree.root.end))
+        if start is not None:
+            set_modes(start[1][2])
+        return Exit(at, variables, error)
 
     def _add_launch(self, runner: Runner, sizes: tuple[int, ...]) -> None:
         if sizes not in runner.launches:
@@ -173,7 +183,7 @@ class NativeProgram:
                 step, place, kind = at
                 self.handlers[place, kind] = len(self.rows), self.numbers[step.error]
                 at = step.raises[kind]
-            block: Any = at if isinstance(at, Block) else self._outcome(*at, header, waiting)
+            block: Any = at if isinstance(at, Block) else self._outcome(at[0], at[1], header, waiting)
             while block is not None:
                 for step in block.steps:
                     self._step(step, waiting)
@@ -255,12 +265,14 @@ class NativeProgram:
     def value(self, node: Any) -> int:
         """The operand that an expression is: an object, or the variable that instructions put it into."""
         if isinstance(node, str):
-            node = ast.Name(node) if node.isidentifier() else ast.parse(node, mode="eval").body
+            if node in self.numbers:
+                return self.numbers[node]
+            node = ast.parse(node, mode="eval").body
         match node:
             case ast.Name(id=name):
                 if name in self.numbers:
                     return self.numbers[name]
-                return self._object(self.scope[name] if name in self.scope else CONSTANTS.get(name, getattr(builtins, name, None)))
+                return self._object(self.scope[name] if name in self.scope else vars(builtins)[name])
             case ast.Constant(value=value):
                 return self._object(value)
             case ast.Attribute(value=holder, attr=name):
@@ -274,7 +286,8 @@ class NativeProgram:
                 first = self.value(left)
                 return self._result("do_compare", first=first, second=self.value(right), third=COMPARISONS.index(type(op)))
             case ast.Tuple(elts=items) | ast.List(elts=items) if not any(isinstance(a, ast.Starred) for a in items):
-                return self._result("do_list" if isinstance(node, ast.List) else "do_tuple", [self.value(v) for v in items])
+                found = self._result("do_tuple", [self.value(v) for v in items])
+                return found if isinstance(node, ast.Tuple) else self._result("do_call", [found], first=id(list))
             case ast.Dict(keys=[]):
                 return self._result("do_call", [], first=id(dict))
         text = ast.unparse(node)
@@ -286,7 +299,7 @@ class NativeProgram:
             if function.attr == "get" and len(operands) == 3:
                 return self._result("do_get", first=operands[0], second=operands[1], third=operands[2])
             return self._result("do_method", operands, first=self._object(function.attr))
-        known = self.scope.get(function.id) if isinstance(function, ast.Name) else None
+        known = self._constant(function)
         if type(known) is partial and type(getattr(known.func, "__self__", None)) is dict and known.func.__name__ == "get" and not args:
             operands = [known.func.__self__, *known.args, None]
             return self._result("do_get", first=id(operands[0]), second=self._object(operands[1]), third=self._object(operands[2]))
@@ -301,13 +314,20 @@ class NativeProgram:
         exec(compile(f"def step({', '.join(names)}): {body}", f"<residual program of {self.tree.name}>", "exec"), self.scope, made)
         return self._result("do_call", [self.numbers[n] for n in names], first=self._object(made["step"]))
 
+    def _constant(self, node: ast.AST) -> Any:
+        return self.scope.get(node.id) if isinstance(node, ast.Name) else None
+
+    def _called(self, node: Any) -> Any:
+        """The constant that an expression calls, if it is a call of one."""
+        return self._constant(node.func) if isinstance(node, ast.Call) else None
+
     # -- checks -----------------------------------------------------------------------------------------
     def _test(self, check: Check, key: Any) -> None:
         if check.kind == "look":
             getattr(self, f"_test_{key[0]}")(check, key[1])
             return
         node: Any = ast.parse(check.expression, mode="eval").body
-        called = self.scope.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        called = self._called(node)
         if check.kind == "number" and called in (position, equal_to):
             first, *others = [self.value(v) for v in node.args]
             self._add("do_position" if called is position else "do_equal", others, first=first, third=key)
@@ -378,23 +398,19 @@ class NativeProgram:
 
     def _test_guard(self, check: Check, seen: Any) -> None:
         node: Any = ast.parse(check.expression, mode="eval").body
-        if isinstance(node, ast.Tuple) and self.scope.get(getattr(getattr(node.elts[-1], "func", None), "id", None)) is modes:
-            count, names, (grad, inference, kind) = seen
-            _, defaults, _, _ = default_float_check()
-            wanted = [count, (not grad) | inference << 4, self._object(defaults), self._object(kind), self._object(names)]
-            self._add("do_start", wanted)
-        elif isinstance(node, ast.Call) and self.scope.get(getattr(node.func, "id", None)) is memories:
+        if self._called(node) is memories:
             wanted = self._keep([w for pair in seen for w in pair])
             self._add("do_memories", [self.value(v) for v in node.args], second=wanted.address)
+        elif isinstance(node, ast.Tuple) and self._called(node.elts[-1]) is modes:
+            count, names, (grad, inference, kind) = seen
+            _, defaults, _, _ = default_float_check()
+            self._add("do_start", [count, (not grad) | inference << 4, self._object(defaults), self._object(kind), self._object(names)])
         else:
             self._add("do_equal_object", first=self.value(node), second=self._object(seen))
 
     def _python_test(self, check: Check, key: Any) -> None:
         test = self.printer.test(check, key)
         self._add("do_true", first=self._python(test, f"return {test}"), second=1)
-
-
-CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 def launch_of(native: library.Library, runner: Runner, sizes: tuple[int, ...]) -> Any:
@@ -422,6 +438,3 @@ def launch_of(native: library.Library, runner: Runner, sizes: tuple[int, ...]) -
     holder = native.holder()
     holder.owner, holder.address = block, block.address
     return holder
-
-
-assert module_stamp.itemsize == 8

@@ -315,6 +315,22 @@ def test_errors_of_steps_and_segments() -> None:
     assert look(x, "a", index).tolist() == [1.0, 2.0, 3.0]
 
 
+def test_a_program_that_is_left_in_other_modes_than_it_began() -> None:
+    @torch.compile
+    def run(x: Any) -> Any:
+        with torch.no_grad():
+            y = x * 2
+            sign = 1 if y.sum().item() > 0 else -1  # the first call of each sign comes back to the interpreter here
+            z = y * sign
+        return z, x * sign
+
+    x = torch.ones(3, requires_grad=True)
+    for given in (x, x, (-x).detach().requires_grad_(), (-x).detach().requires_grad_(), x):
+        z, product = run(given)
+        assert not z.requires_grad and product.requires_grad and torch.is_grad_enabled()
+        assert z.tolist() == [2.0] * 3 and product.tolist() == [1.0] * 3
+
+
 def test_reasons_for_python() -> None:
     double = torch.compile(lambda x: x * 2)
     x = torch.ones(3)

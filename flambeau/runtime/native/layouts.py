@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Copy", "Entry", "Holder", "Instruction", "Launch", "Object", "Output",
-           "Overlap", "Patch", "Plan", "Program", "Recording", "Result", "Save", "Saved", "Scalar", "Shared", "Signature", "Stop", "Storage",
-           "Tensor", "View", "Walk", "shared"]  # fmt: skip
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Copy", "Entry", "Holder", "Instruction", "Launch",
+           "Object", "Output", "Overlap", "Patch", "Plan", "Program", "Recording", "Result", "Save", "Saved", "Scalar",
+           "Shared", "Signature", "Stop", "Storage", "Tensor", "View", "Walk", "shared"]  # fmt: skip
 
 
 class Object(Struct):

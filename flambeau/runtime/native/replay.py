@@ -15,8 +15,6 @@ from flambeau.runtime.native.c_api import (
     PyException_SetTraceback,
     PyFloat_AsDouble,
     PyList_GetItem,
-    PyList_New,
-    PyList_SetItem,
     PyLong_AsLongLong,
     PyLong_FromLongLong,
     PyObject_CallFunctionObjArgs,
@@ -36,7 +34,7 @@ from flambeau.runtime.native.c_api import (
     PyTuple_SetItem,
     PyTuple_Size,
     PyType_IsSubtype,
-)
+)  # fmt: skip
 from flambeau.runtime.native.calls import thread_is_known
 from flambeau.runtime.native.keys import GRADIENTS_OFF, INFERENCE, MULTIPLIER, int_of
 from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, call, inline, native, size_of, stack
@@ -53,7 +51,7 @@ from flambeau.runtime.native.layouts import (
     Tensor,
     View,
     shared,
-)
+)  # fmt: skip
 from flambeau.runtime.native.memory import visit_four
 from flambeau.runtime.native.tensors import is_current, is_whole
 
@@ -161,17 +159,6 @@ def do_tuple(step: Instruction, variables: Words) -> Word:
             item = value(step.operands[i], variables)
             Py_IncRef(item)
             PyTuple_SetItem(made, i, item)
-    return put(step, variables, made)
-
-
-@native
-def do_list(step: Instruction, variables: Words) -> Word:
-    made = PyList_New(step.count)
-    if made:
-        for i in range(step.count):
-            item = value(step.operands[i], variables)
-            Py_IncRef(item)
-            PyList_SetItem(made, i, item)
     return put(step, variables, made)
 
 
@@ -419,7 +406,7 @@ def find_launch(step: Instruction, variables: Words) -> Holder:
     key = PyTuple_New(step.third)
     if not key:
         PyErr_Clear()
-        return 0
+        return Holder.at(0)
     for i in range(step.third):
         size = value(step.operands[i], variables)
         Py_IncRef(size)
@@ -428,7 +415,7 @@ def find_launch(step: Instruction, variables: Words) -> Holder:
     Py_DecRef(key)
     if not found or found == shared.none:
         PyErr_Clear()
-        return 0
+        return Holder.at(0)
     Py_IncRef(found)
     return found
 
@@ -557,7 +544,7 @@ def decide(program: Program, step: Instruction, variables: Words) -> Instruction
     """Python performs the line of an instruction; where it goes on, 0 with an error set."""
     found = ask(program, program.decide, step, variables, shared.none)
     if not found:
-        return 0
+        return Instruction.at(0)
     onward: Instruction = step.onward
     if step.results < 0:  # a check
         if found == shared.none:
