@@ -88,6 +88,10 @@ class Pattern:
     leaf: bool
     view: bool
 
+    def __repr__(self) -> str:
+        gradient, view = " that takes part in autograd" if self.gradient else "", " that is a view" if self.view else ""
+        return f"{self.dtype.short}[{', '.join('?' if n is None else str(n) for n in self.dims)}]{gradient}{view}"
+
     def fits(self, value: Any) -> bool:
         """Whether a value is one of them."""
         if type(value) is not self.kind or not self.takes(value.meta):

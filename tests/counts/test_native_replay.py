@@ -357,4 +357,5 @@ def test_the_report_tells_what_runs_as_python() -> None:
         held[0] = value
         assert run(x).tolist() == [-value] * 2
     assert run.native.expressions == run.explain().python != []
+    assert "tensor_of(v1) == c" in str(run.explain()) and "is (Tensor, f32[2], False, True, None)" in str(run.explain())
     assert f"#     {run.native.expressions[0]}" in str(run.explain())
