@@ -78,7 +78,8 @@ def symbols_in(nodes: Sequence[Node]) -> set[str]:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Row-major tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them."""
+    """Dense tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them. ``order`` names the axes as
+    they lie in memory, the last one closest together."""
 
     kind: type
     dtype: dtype
@@ -87,6 +88,7 @@ class Pattern:
     gradient: bool
     leaf: bool
     view: bool
+    order: tuple[int, ...]
 
     def __repr__(self) -> str:
         gradient, view = " that takes part in autograd" if self.gradient else "", " that is a view" if self.view else ""
@@ -107,12 +109,25 @@ class Pattern:
         if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
             return False
         sizes = zip(meta.shape, self.dims, strict=True)
-        return all(size >= 2 if known is None else size == known for size, known in sizes) and is_plain(meta)
+        return all(size >= 2 if known is None else size == known for size, known in sizes) and meta.strides == strides_in(self.order, meta.shape)
 
 
-def is_plain(meta: TensorMeta) -> bool:
-    """Whether strides are those of a new tensor."""
-    return meta is meta_of(meta.shape, meta.dtype, None, meta.device)
+def strides_in(order: Sequence[int], shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The strides of axes that lie in memory in this order."""
+    strides: list[Any] = [1] * len(shape)
+    running: Any = 1
+    for axis in reversed(order):
+        strides[axis] = running
+        running = running * (shape[axis] if type(shape[axis]) is Expression else max(shape[axis], 1))
+    return tuple(strides)
+
+
+def order_of(meta: TensorMeta) -> tuple[int, ...] | None:
+    """The order in which axes lie in memory; None where there are gaps or elements that overlap."""
+    order = tuple(range(len(meta.shape)))
+    if not meta.contiguous:
+        order = tuple(sorted(order, key=lambda k: (-meta.strides[k], -meta.shape[k])))
+    return order if meta.strides == strides_in(order, meta.shape) else None
 
 
 def memories(*tensors: Any) -> tuple[tuple[int, int], ...]:
@@ -208,11 +223,12 @@ class Sizes(SizeScope):
     def outcome(self, origin: str, tensor: Any, key: tuple[Any, ...]) -> tuple[str, Any]:
         """How a check sees a tensor that comes from ``origin``: up to the sizes that differ from those seen there before."""
         kind, meta, gradient, leaf, shown = key
-        if self.mode is False or not is_plain(meta) or not meta.shape:
+        order = order_of(meta)
+        if self.mode is False or order is None or not meta.shape:
             return "tensor", key
         if shown is not None and (gradient or ARGUMENT.fullmatch(origin) is None):
             return "tensor", key
-        rest = (kind, meta.dtype, meta.device, len(meta.shape), gradient, leaf, shown is not None)
+        rest = (kind, meta.dtype, meta.device, order, gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
         marks = getattr(tensor, "__dict__", {})
         static = marks.get("_dynamo_static_indices", ())
@@ -225,7 +241,7 @@ class Sizes(SizeScope):
         dims = tuple([None if k in wanted and n >= 2 and k not in static else n for k, n in enumerate(meta.shape)])
         if None not in dims:
             return "tensor", key
-        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None)
+        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None, order)
 
     def open(self, tensor: Any, name: str, pattern: Pattern) -> None:
         """Give a tensor from outside symbols for its sizes."""
@@ -238,7 +254,8 @@ class Sizes(SizeScope):
             else:
                 dims.append(size)
         if self.trace.recording:
-            self.track(tensor, meta_of(tuple(dims), meta.dtype, None, meta.device))
+            strides = None if meta.contiguous else strides_in(pattern.order, tuple(dims))
+            self.track(tensor, meta_of(tuple(dims), meta.dtype, strides, meta.device))
 
     # -- tensors ----------------------------------------------------------------------------------------
     def track(self, tensor: Any, meta: TensorMeta, offset: Dim | None = None) -> None:
