@@ -27,6 +27,7 @@ from flambeau.tensor.views import Step, View
 
 __all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
 
+ORDERING = frozenset(("transpose", "permute", "unsqueeze", "squeeze", "select"))
 _serial = itertools.count()
 ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
@@ -110,6 +111,11 @@ class Pattern:
             return False
         sizes = zip(meta.shape, self.dims, strict=True)
         return all(size >= 2 if known is None else size == known for size, known in sizes) and meta.strides == strides_in(self.order, meta.shape)
+
+
+def fits_all_sizes(view: View) -> bool:
+    """Whether a view is made of its base in the same way for all sizes of that."""
+    return all(step.operator.name in ORDERING for step in view.steps)
 
 
 def strides_in(order: Sequence[int], shape: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -226,7 +232,7 @@ class Sizes(SizeScope):
         order = order_of(meta)
         if self.mode is False or order is None or not meta.shape:
             return "tensor", key
-        if shown is not None and (gradient or ARGUMENT.fullmatch(origin) is None):
+        if shown is not None and (ARGUMENT.fullmatch(origin) is None or (gradient and not fits_all_sizes(tensor.view_of))):
             return "tensor", key
         rest = (kind, meta.dtype, meta.device, order, gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
