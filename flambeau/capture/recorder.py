@@ -538,7 +538,7 @@ class Recorder:
         """Whether a tensor lies in the memory of a view of something that the graph does not hold."""
         owner = self.state(target).tensor
         view = None if owner is None else owner.view_of
-        return view is not None and view.base.memory is owner.memory and bool(view.steps)
+        return owner is not None and view is not None and view.base.memory is owner.memory and bool(view.steps)
 
     def _rebase(self, target: Any, entry: CaptureEntry | None) -> None:
         if entry is None and not target._requires_grad:

@@ -9,7 +9,6 @@ from typing import Any
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
-from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
@@ -101,10 +100,9 @@ class PlanLayout:
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
-        results: list[Result] = at_hand(self.results, sizes)
-        return make_plan(
-            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded
-        )  # fmt: skip
+        foldings: list[Any] = [None] * len(metas)
+        results: list[Any] = list(self.results)
+        return make_plan(function, None, metas, dict(sizes), foldings, results, self.wanted, self.into, recorded=self.recorded)
 
 
 def close_segment(recorder: Recorder, name: str) -> Segment:

@@ -109,8 +109,9 @@ class Pattern:
         """Whether metadata is that of one of them."""
         if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
             return False
-        sizes = zip(meta.shape, self.dims, strict=True)
-        return all(size >= 2 if known is None else size == known for size, known in sizes) and meta.strides == strides_in(self.order, meta.shape)
+        if meta.strides != strides_in(self.order, meta.shape):
+            return False
+        return all(size >= 2 if known is None else size == known for size, known in zip(meta.shape, self.dims, strict=True))
 
 
 def fits_all_sizes(view: View) -> bool:
