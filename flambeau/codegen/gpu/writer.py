@@ -52,6 +52,8 @@ class Writer:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        # Whether whatever is computed here is rounded to 16 bits in the end.
+        self.narrow = all(s.value.dtype.is_floating_point and s.value.dtype.itemsize == 2 for s in kernel.stores)
         self.order = kernel.nodes()
         self.free: Free = dependencies(kernel, self.order)
         self.scopes: list[Scope] = [Scope((), 1)]
@@ -187,7 +189,10 @@ class Writer:
             return literal(number, node.dtype), frozenset()
         dims: Dims = frozenset(d for s in node.sources for d in self.dims[s])
         operand = node.sources[-1].dtype
-        return emit_pointwise(node.op.name, operand, self._arguments(node), a), dims
+        texts = self._arguments(node)
+        if node.op.name == "erf" and self.narrow and operand is dtypes.float32:
+            return f"narrow_erf({texts[0]})", dims
+        return emit_pointwise(node.op.name, operand, texts, a), dims
 
     def _arguments(self, node: Node) -> list[str]:
         """The texts of the sources; numbers are written out where a tensor beside them tells their type."""
