@@ -174,11 +174,13 @@ def made(request: Any) -> Iterator[Any]:
 def functions_run(call: Call) -> list[str]:
     """The Python functions that a call runs."""
     found: list[str] = []
+    gc.disable()  # which may call what other tests left behind
     sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_qualname) if event == "call" else None)
     try:
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return found[1:]
 
 
