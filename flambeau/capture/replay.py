@@ -63,10 +63,12 @@ class NativeProgram:
         self.expressions: list[str] = []
         self._texts: dict[str, Any] = {}
         self._known: dict[int, dict[Any, bool]] = {}
+        self._codes: dict[int, int] = {}
+        self._fitting: dict[int, Any] = {}
         header = self._keep([0] * (layouts.Program.size // 8))
         self._emit(header.address)
         size = layouts.Instruction.size
-        base = self._keep([0] * (len(self.rows) * size // 8))
+        base = self._base = self._keep([0] * (len(self.rows) * size // 8))
         for k, row in enumerate(self.rows):
             for field in ("otherwise", "onward"):
                 row[field] = base.address + size * row.get(field, 0)
@@ -109,7 +111,13 @@ class NativeProgram:
             known, value = self._known[id(key[1])], self._run(check.expression, variables)
             if isinstance(value, TensorBase) and len(known) < MOST_METAS:
                 known[value.meta] = key[1].takes(value.meta)
-        return True if self._run(self.printer.test(check, key), variables) else None
+        if not self._run(self.printer.test(check, key), variables):
+            return None
+        if number in self._codes:
+            place = self._codes[number] * layouts.Instruction.size + layouts.Instruction.offset("second")
+            code = self._fitting[number] = self._run(check.expression, variables).__code__
+            self._base.words[place // 8] = id(code)
+        return True
 
     def recover(self, number: int, found: tuple[Any, ...], error: BaseException) -> Any:
         """After an error: the instruction that the program goes on at, the variable of the error and it, or where the program is left."""
@@ -362,13 +370,14 @@ class NativeProgram:
     _test_any = _test_type
 
     def _test_code(self, check: Check, seen: Any) -> None:
-        if not isinstance(seen, types.CodeType):
+        if isinstance(seen, type):
             self._python_test(check, ("code", seen))
             return
         first = self.value(check.expression)
         self._add("do_type", first=first, second=id(types.FunctionType), third=replay.UNSURE)
         code = self._result("do_attribute", first=first, second=self._object("__code__"))
-        self._add("do_is", first=code, second=self._object(seen), third=replay.UNSURE)
+        self._codes[len(self.places)] = len(self.rows)  # the code object that last fitted is learned when one has
+        self._add("do_is", first=code, second=self._object(None), third=replay.UNSURE)
 
     def _test_value(self, check: Check, seen: Any) -> None:
         kind, first = seen[0], self.value(check.expression)
