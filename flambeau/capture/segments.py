@@ -217,7 +217,8 @@ class Writer:
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
         trace = self.trace
         sizes = trace.sizes
-        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
+        leaf = tensor._requires_grad and tensor.entry is None
+        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor), leaf)
         made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.know_also(value, made)
@@ -500,10 +501,11 @@ def protect_entry(entry: Any, changed: Any) -> bool:
     return copied
 
 
-def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:
-    """A tensor without history in the memory of another one, so many bytes after it."""
+def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor, leaf: bool = False) -> Any:
+    """A tensor without history in the memory of another one, so many bytes after it; a ``leaf`` requires gradients."""
     made = dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
-    return made if kind is Tensor else Tensor._make_subclass(kind, made, False)
+    made._requires_grad = leaf
+    return made if kind is Tensor else Tensor._make_subclass(kind, made, leaf)
 
 
 def meta_or_none(gradient: Any) -> TensorMeta | None:

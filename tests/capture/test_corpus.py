@@ -16,9 +16,7 @@ PYTHON = () if loaded is None else ("python",)
 # replayed in Python (python).
 # Each is a fault: whatever makes one right takes it off the list.
 DIFFER = {
-    "inspect_the_caller": "function flush leave python",
     "out_arguments": "flush",
-    "step_by_grad_function": "flush",
     "weak_references": "function module flush python",
 }
 
