@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable
 from functools import partial
@@ -528,7 +529,7 @@ class Calls(Operators):
                 builtins.__build_class__: self.build_class,
                 globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
                 dir: lambda *a: introspection.FUNCTIONS[dir](self, *a), all: self._all, any: self._any,
-                __import__: lambda *a, **k: __import__(*a, **k),
+                __import__: lambda *a, **k: __import__(*a, **k), sys._getframe: self._frame,
             }  # fmt: skip
         return self._asides
 
@@ -566,6 +567,10 @@ class Calls(Operators):
         if self.outside(value) and not isinstance(value, TensorBase):
             return self.host(id, (value,), {}, flush=False, forget=False)
         return id(value)
+
+    def _frame(self, *args: Any) -> Any:
+        self.trace.leave("it looks at the frames of its callers")
+        return introspection.FUNCTIONS[sys._getframe](self, *args)
 
     def _vars(self, *args: Any) -> Any:
         return self.load_attribute(args[0], "__dict__") if args else introspection.FUNCTIONS[locals](self)

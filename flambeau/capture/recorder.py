@@ -509,6 +509,9 @@ class Recorder:
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)
+        if context.grad_enabled and self._is_outside_view(target) and any(map(wants_gradient, (target, *call.tensors))):
+            self.flush("it changes a view that it was given, and with it the history of the tensor that it shows")
+            return dispatch.run_into(call, target)
         nodes = self._read_operands(call)
         result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         kind = target.meta.dtype
@@ -530,6 +533,12 @@ class Recorder:
         if context.grad_enabled:
             self._rebase(target, entry)
         return target
+
+    def _is_outside_view(self, target: Any) -> bool:
+        """Whether a tensor lies in the memory of a view of something that the graph does not hold."""
+        owner = self.state(target).tensor
+        view = None if owner is None else owner.view_of
+        return owner is not None and view is not None and view.base.memory is owner.memory and bool(view.steps)
 
     def _rebase(self, target: Any, entry: CaptureEntry | None) -> None:
         if entry is None and not target._requires_grad:

@@ -9,7 +9,6 @@ from typing import Any
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
-from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
@@ -51,19 +50,19 @@ class Segment:
         try:
             made = execute(self.plan_for(sizes), tensors, numbers)[: len(self.states)]
         except (IndexError, RuntimeError):
-            self.blame(tensors, numbers, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))})
+            self.blame(tensors, numbers, sizes)
             raise
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
         return made
 
-    def blame(self, tensors: list[Any], numbers: list[Any], sizes: dict[str, int]) -> None:
+    def blame(self, tensors: list[Any], numbers: list[Any], sizes: tuple[int, ...]) -> None:
         """After a run that raised: raise the error of the operator that it comes from, by its name."""
-        graph = self.function.graph
+        graph, values = self.function.graph, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))}
         for name, outputs in self.risky:
             alone = GraphFunction(name, Graph(graph.inputs, outputs), self.function.tensors)
             metas = tuple(t.meta for t in tensors)
-            execute(make_plan(alone, None, metas, sizes, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
+            execute(make_plan(alone, None, metas, values, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
 
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
@@ -101,10 +100,9 @@ class PlanLayout:
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
-        results: list[Result] = at_hand(self.results, sizes)
-        return make_plan(
-            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded
-        )  # fmt: skip
+        foldings: list[Any] = [None] * len(metas)
+        results: list[Any] = list(self.results)
+        return make_plan(function, None, metas, dict(sizes), foldings, results, self.wanted, self.into, recorded=self.recorded)
 
 
 def close_segment(recorder: Recorder, name: str) -> Segment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,8 +105,9 @@ class Runner:
     serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
     operators: int = 0
     names: list[str] = field(default_factory=list)  # of the inputs
-    runs: int = 0
     sizes: tuple[str, ...] = ()
+    counted: array[int] = field(default_factory=lambda: array("q", [0]))  # how often it ran; native code counts here too
+    launches: dict[tuple[int, ...], Any] = field(default_factory=dict)  # by sizes: what native code runs it by
     _shapes: dict[tuple[int, ...], Shapes] = field(default_factory=dict)
 
     def shapes(self, sizes: tuple[int, ...]) -> Shapes:
@@ -142,9 +144,18 @@ class Runner:
 
     def run(self, sizes: tuple[int, ...], tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run, and make the tensors that somebody can see afterwards."""
-        self.runs += 1
+        self.counted[0] += 1
         inner = self.segment_sizes(sizes)
         return self.take(self.segment.plan_for(inner), self.segment.run(list(tensors), list(numbers), inner), self.shapes(sizes).results)
+
+    @property
+    def runs(self) -> int:
+        """How often the segment ran."""
+        return self.counted[0]
+
+    def blame(self, sizes: tuple[int, ...], tensors: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """After a run that raised: raise the error of the operator that it comes from."""
+        self.segment.blame(list(tensors), list(numbers), self.segment_sizes(sizes))
 
     @staticmethod
     def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
@@ -206,7 +217,8 @@ class Writer:
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
         trace = self.trace
         sizes = trace.sizes
-        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
+        leaf = tensor._requires_grad and tensor.entry is None
+        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor), leaf)
         made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.know_also(value, made)
@@ -489,10 +501,11 @@ def protect_entry(entry: Any, changed: Any) -> bool:
     return copied
 
 
-def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:
-    """A tensor without history in the memory of another one, so many bytes after it."""
+def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor, leaf: bool = False) -> Any:
+    """A tensor without history in the memory of another one, so many bytes after it; a ``leaf`` requires gradients."""
     made = dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
-    return made if kind is Tensor else Tensor._make_subclass(kind, made, False)
+    made._requires_grad = leaf
+    return made if kind is Tensor else Tensor._make_subclass(kind, made, leaf)
 
 
 def meta_or_none(gradient: Any) -> TensorMeta | None:

@@ -233,6 +233,8 @@ def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold_block("constants", Block(list(map(id, constants)), constants))
     native.set("constant_count", len(constants))
     native.hold("not_implemented", NotImplemented)
+    for name in ("get", "failed"):
+        native.hold(f"{name}_name", sys.intern(name))
 
 
 def _take_over(native: Library, tensor_class: type[Any], signatures: _Signatures) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import backward, calls, graphs, heap_types, keys, launch, layouts, memory, modules, tape, tensors, walk
+from flambeau.runtime.native import backward, calls, heap_types, keys, launch, layouts, memory, modules, replay, tape, tensors, walk
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
 __all__ = ["Library", "load", "set_loader"]
 
-_MODULES = (memory, tensors, tape, keys, launch, calls, graphs, backward, walk, modules)
+_MODULES = (memory, tensors, tape, keys, launch, calls, backward, walk, modules, replay)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
