@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.tensor.arguments import write_out
+from flambeau.tensor.functions_complex import adjoint
 from flambeau.tensor.functions_random import randn
 
 
@@ -22,11 +23,6 @@ class TriangularSolution(NamedTuple):
 
     solution: Any
     cloned_coefficient: Any
-
-
-def adjoint(x: Any) -> Any:
-    """The transposed matrices, conjugated where they are complex."""
-    return ops.conj(ops.transpose(x, -2, -1))
 
 
 def given(out: Any, result: Any) -> Any:
