@@ -363,7 +363,8 @@ def _eigh_derivative(g: Node, out: Node, x: Node, lower: bool, part: int, operat
     turned = adjoint(vectors)
     if part == 0:
         return (matmul(p.mul(vectors, like(columns_of(g, x.shape[-1]), vectors)), turned),)
-    inner = over_gaps(matmul(turned, g), values)
+    inner = _skew(matmul(turned, g))  # a symmetric part of the gradient would only turn eigenvectors of equal values
+    inner = over_gaps(p.mul(inner, p.number(0.5, inner)), values)
     return (matmul(matmul(vectors, inner), turned),)
 
 
