@@ -125,7 +125,7 @@ def _zeta_samples(make: s.SampleMaker) -> Iterator[s.Call]:
 def zeta(x: Value, other: Value) -> Node:
     """Hurwitz' zeta function: the sum over k >= 0 of (other + k) ** -x, for x > 1.
 
-    Infinite at x = 1 and at other = 0, -1, ...; NaN for x < 1, for other < 0 where x is no integer, and for other < -10.
+    Infinite at x = 1 and at other = 0, -1, ...; NaN for x < 1, and for other < 0 where x is no integer.
     """
     return p.hurwitz_zeta(x, other)
 
@@ -148,7 +148,7 @@ def _polygamma_samples(make: s.SampleMaker) -> Iterator[s.Call]:
 
 @_special(_polygamma_samples)
 def polygamma(n: int, x: Value) -> Node:
-    """The ``n``-th derivative of digamma; for n > 1 NaN below -10."""
+    """The ``n``-th derivative of digamma."""
     if n < 0:
         raise RuntimeError(f"polygamma: polygamma(n, x) does not support negative n, got {n}")
     if n < 2:

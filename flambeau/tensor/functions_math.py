@@ -31,15 +31,16 @@ def _widths(x: Any, dx: Any, like: Any, dim: int) -> Any:
 
 
 def _panels(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """Twice the areas, in the type of y."""
     pairs = ops.add(ops.slice_(y, dim, 1), ops.slice_(y, dim, 0, -1))
-    return ops.mul(ops.mul(pairs, 0.5), _widths(x, dx, y, dim))
+    return ops.mul(pairs, _widths(x, dx, y, dim))
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The integral along ``dim`` by the trapezoid rule, at the places ``x`` or ``dx`` apart."""
     if not y.size(dim):
         return ops.sum(y, dim)
-    return ops.sum(_panels(y, x, dx, dim), dim)
+    return ops.true_divide(ops.sum(_panels(y, x, dx, dim), dim), 2)
 
 
 trapz = trapezoid
@@ -47,7 +48,7 @@ trapz = trapezoid
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The running integral along ``dim`` by the trapezoid rule."""
-    return ops.cumsum(_panels(y, x, dx, dim), dim)
+    return ops.true_divide(ops.cumsum(_panels(y, x, dx, dim), dim), 2)
 
 
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Any]:
