@@ -507,6 +507,12 @@ from flambeau.tensor.functions_reduce import sum as sum
 from flambeau.tensor.functions_reduce import topk as topk
 from flambeau.tensor.functions_reduce import var as var
 from flambeau.tensor.functions_reduce import var_mean as var_mean
+from flambeau.tensor.functions_sampling import _dirichlet_grad as _dirichlet_grad
+from flambeau.tensor.functions_sampling import _sample_dirichlet as _sample_dirichlet
+from flambeau.tensor.functions_sampling import _standard_gamma as _standard_gamma
+from flambeau.tensor.functions_sampling import _standard_gamma_grad as _standard_gamma_grad
+from flambeau.tensor.functions_sampling import binomial as binomial
+from flambeau.tensor.functions_sampling import poisson as poisson
 from flambeau.tensor.functions_shape import as_strided as as_strided
 from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
 from flambeau.tensor.functions_shape import atleast_2d as atleast_2d

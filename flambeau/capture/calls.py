@@ -69,6 +69,7 @@ WORLD = frozenset((
     "set_default_device", "set_printoptions", "from_numpy", "from_dlpack", "as_tensor", "tensor", "frombuffer", "equal", "allclose",
     "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere", "is_nonzero", "histogram", "histogramdd",
     "fork_rng", "synchronize", "assert_close", "set_detect_anomaly", "load_state_dict", "combinations", "repeat_interleave",
+    "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing")
 # Functions of ours that call what they are given: they are entered like the user's.
