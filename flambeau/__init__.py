@@ -657,6 +657,7 @@ _LAZY = {
     "signal": ("flambeau.signal", None),
     "testing": ("flambeau.testing", None),
     "amp": ("flambeau.amp", None),
+    "distributions": ("flambeau.distributions", None),
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
     "onnx": ("flambeau.onnx", None),
