@@ -41,9 +41,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
         shape = self._extended_shape(sample_shape)
-        value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        value.detach().clamp_(min=finfo(value.dtype).tiny)  # no zeros, and gradients as if nothing had been done
-        return value
+        return (_standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)).clamp(min=finfo(self.rate.dtype).tiny)
 
     def log_prob(self, value: Any) -> Any:
         (value,) = broadcast_all(value)

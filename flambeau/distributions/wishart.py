@@ -52,8 +52,8 @@ class Wishart(WithScaleMatrix, ExponentialFamily):
     @property
     def arg_constraints(self) -> dict[str, Any]:
         return {
-            "df": constraints.greater_than(self._event_shape[-1] - 1), "covariance_matrix": constraints.positive_definite,
-            "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
+            "covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(self._event_shape[-1] - 1),
         }  # fmt: skip
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -78,7 +78,7 @@ class Wishart(WithScaleMatrix, ExponentialFamily):
     def _bartlett_sampling(self, sample_shape: Any) -> Any:
         """Bartlett's decomposition: a triangle of normal numbers below chi numbers."""
         n = self._event_shape[-1]
-        noise = self._chi2.rsample(sample_shape).sqrt().diag_embed()
+        noise = self._chi2.rsample(sample_shape).sqrt().clamp(min=finfo(self.df.dtype).eps).diag_embed()
         rows, columns = tril_indices(n, n, offset=-1, device=noise.device)
         below = randn(Size(sample_shape) + self._batch_shape + (n * (n - 1) // 2,), dtype=noise.dtype, device=noise.device)
         noise[..., rows, columns] = below
@@ -88,18 +88,19 @@ class Wishart(WithScaleMatrix, ExponentialFamily):
     def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Any:  # noqa: B008
         """Samples; those that came out singular are drawn anew, up to ``max_try_correction`` (default 10) times."""
         sample_shape = Size(sample_shape)
-        sample = self._bartlett_sampling(sample_shape)
-        for attempt in range(10 if max_try_correction is None else max_try_correction):
-            singular = ~self.support.check(sample)
-            if self._batch_shape:
-                singular = singular.reshape(sample_shape + (-1,)).any(-1)
-            if not singular.any():
+        sample = self._bartlett_sampling(sample_shape or (1,))
+        # PyTorch's first look draws what is good anew, too, which is as good: so does this, for the same numbers.
+        again = self._anywhere(self.support.check(sample))
+        for _ in range(10 if max_try_correction is None else max_try_correction):
+            if not again.any():
                 break
-            if attempt == 0:
-                warnings.warn("Singular sample detected.", stacklevel=2)
-            fresh = self._bartlett_sampling(singular[singular].shape)
-            sample[singular] = fresh
-        return sample
+            fresh = self._bartlett_sampling(again[again].shape)
+            sample = sample.index_put((again,), fresh)
+            again = again.index_put((again,), self._anywhere(~self.support.check(fresh)))
+        return sample.reshape(self._extended_shape(sample_shape))
+
+    def _anywhere(self, found: Any) -> Any:
+        return found.flatten(found.dim() - len(self._batch_shape)).any(-1) if self._batch_shape else found
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
