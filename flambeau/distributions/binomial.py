@@ -30,7 +30,7 @@ class Binomial(WithProbabilities):
         super().__init__(given.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
 
     @property

@@ -119,7 +119,10 @@ class MixtureSameFamilyConstraint(Constraint):
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if result.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        return result.reshape(result.shape[: result.dim() - self.event_dim] + (-1,)).all(-1)
+        return result.reshape(result.shape[: value.dim() - self.event_dim] + (-1,)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r})"
 
 
 class _Boolean(Constraint):
@@ -308,6 +311,11 @@ class _Cat(_Parts):
 
 
 class _Stack(_Parts):
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        rank = super().event_dim
+        return rank + (self.dim + rank < 0)  # the stacked dimension lies inside events
+
     def check(self, value: Any) -> Any:
         return pile([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=True)], self.dim)
 

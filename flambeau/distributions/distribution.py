@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flambeau.core.shape import Size
 from flambeau.distributions import constraints
@@ -97,62 +97,71 @@ class Distribution:
         """The shape of a single sample."""
         return self._event_shape
 
-    @property
-    def arg_constraints(self) -> dict[str, Any]:
-        """By the name of each parameter what it must satisfy."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        # Classes have them as attributes or properties; parameters are attributes that `_keep` sets.
+        arg_constraints: Any
+        support: Any
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    else:
+
+        @property
+        def arg_constraints(self) -> dict[str, Any]:
+            """By the name of each parameter what it must satisfy."""
+            raise NotImplementedError
+
+        @property
+        def support(self) -> Any:
+            """The set of possible values, as a constraint."""
+            raise NotImplementedError
 
     @property
-    def support(self) -> Any:
-        """The set of possible values, as a constraint."""
-        raise NotImplementedError
-
-    @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         """The mean."""
         raise NotImplementedError
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         """The most probable value."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         """The variance."""
         raise NotImplementedError
 
     @property
-    def stddev(self) -> Tensor:
+    def stddev(self) -> Any:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = Size()) -> Tensor:  # noqa: B008
+    def sample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
         """Samples of shape ``sample_shape + batch_shape + event_shape``, without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Tensor:  # noqa: B008
+    def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
         """Samples that can be differentiated by the parameters; NotImplementedError where ``has_rsample`` is False."""
         raise NotImplementedError
 
-    def sample_n(self, n: int) -> Tensor:
+    def sample_n(self, n: int) -> Any:
         """n samples."""
         return self.sample(Size((n,)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         """The logarithm of the density or probability at ``value``."""
         raise NotImplementedError
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def cdf(self, value: Any) -> Any:
         """The probability of at most ``value``."""
         raise NotImplementedError
 
-    def icdf(self, value: Tensor) -> Tensor:
+    def icdf(self, value: Any) -> Any:
         """The inverse of `cdf`."""
         raise NotImplementedError
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Any:
         """All values of a discrete distribution along a new first dimension; ``expand`` repeats them over the batch."""
         raise NotImplementedError
 
@@ -160,11 +169,11 @@ class Distribution:
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         """The entropy in nats."""
         raise NotImplementedError
 
-    def perplexity(self) -> Tensor:
+    def perplexity(self) -> Any:
         """exp(entropy)."""
         return self.entropy().exp()
 

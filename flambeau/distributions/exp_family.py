@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.autograd import grad
 from flambeau.distributions.distribution import Distribution
@@ -19,15 +19,19 @@ class ExponentialFamily(Distribution):
     cross-entropies of exponential families (2010).
     """
 
+    if TYPE_CHECKING:
+        _mean_carrier_measure: Any
+    else:
+
+        @property
+        def _mean_carrier_measure(self) -> Any:
+            raise NotImplementedError
+
     @property
     def _natural_params(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
-        raise NotImplementedError
-
-    @property
-    def _mean_carrier_measure(self) -> Any:
         raise NotImplementedError
 
     def entropy(self) -> Any:

@@ -32,7 +32,7 @@ class GeneralizedPareto(Distribution):
         return near, ops.where(near, 1.0, self.concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Any:
         top = ops.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf)
         return constraints.interval(self.loc, top) if (self.concentration < 0).any() else constraints.greater_than_eq(self.loc)
 

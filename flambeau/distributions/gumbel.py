@@ -19,7 +19,7 @@ class Gumbel(TransformedDistribution):
     """Largest of many numbers: loc - scale * log(-log(u)) for uniform u."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real  # type: ignore[assignment]
+    support = constraints.real
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)

@@ -18,7 +18,7 @@ class HalfCauchy(TransformedDistribution):
     """Absolute values of `Cauchy` numbers around 0 with that ``scale``."""
 
     arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative  # type: ignore[assignment]
+    support = constraints.nonnegative
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:

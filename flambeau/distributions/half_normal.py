@@ -18,7 +18,7 @@ class HalfNormal(TransformedDistribution):
     """Absolute values of `Normal` numbers around 0 with that ``scale``."""
 
     arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative  # type: ignore[assignment]
+    support = constraints.nonnegative
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:

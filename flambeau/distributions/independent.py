@@ -49,7 +49,7 @@ class Independent(Distribution):
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Any:
         found = self.base_dist.support
         return constraints.independent(found, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else found
 

@@ -17,7 +17,7 @@ class InverseGamma(TransformedDistribution):
     """Numbers whose reciprocal is `Gamma`."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.positive  # type: ignore[assignment]
+    support = constraints.positive
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:

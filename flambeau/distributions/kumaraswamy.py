@@ -18,7 +18,7 @@ class Kumaraswamy(TransformedDistribution):
     """Numbers in [0, 1] with distribution function 1 - (1 - x ** concentration1) ** concentration0; Kumaraswamy (1980)."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
-    support = constraints.unit_interval  # type: ignore[assignment]
+    support = constraints.unit_interval
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:

@@ -16,7 +16,7 @@ class LogNormal(TransformedDistribution):
     """Numbers whose logarithm is `Normal`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.positive  # type: ignore[assignment]
+    support = constraints.positive
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:

@@ -16,7 +16,7 @@ class LogisticNormal(TransformedDistribution):
     """Points of the simplex of n + 1, broken off a stick by n `Normal` numbers."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.simplex  # type: ignore[assignment]
+    support = constraints.simplex
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:

@@ -37,7 +37,7 @@ class Multinomial(Distribution):
         return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> Any:  # type: ignore[override]
+    def support(self) -> Any:
         return constraints.multinomial(self.total_count)
 
     @property

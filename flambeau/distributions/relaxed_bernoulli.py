@@ -44,7 +44,7 @@ class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1) that become 0 or 1 as ``temperature`` goes to 0; Maddison, Mnih and Teh, The concrete distribution (2017)."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval  # type: ignore[assignment]
+    support = constraints.unit_interval
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

@@ -68,7 +68,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     """Points of the simplex that go to its corners with ``temperature``; Jang, Gu and Poole, Gumbel-softmax (2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.simplex  # type: ignore[assignment]
+    support = constraints.simplex
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

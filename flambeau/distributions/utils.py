@@ -27,7 +27,7 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     if not all(isinstance(v, (Tensor, Number)) for v in values):
         raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
     like = next((v for v in values if isinstance(v, Tensor)), None)
-    options = {"dtype": default_float()} if like is None else {"dtype": like.dtype, "device": like.device}
+    options: dict[str, Any] = {"dtype": default_float()} if like is None else {"dtype": like.dtype, "device": like.device}
     return tuple(broadcast_tensors(*[v if isinstance(v, Tensor) else tensor(v, **options) for v in values]))
 
 
@@ -89,7 +89,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if not round(n) - n <= finfo(vec.dtype).eps:
         raise ValueError(
-            f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a square D x D matrix."
+            f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a square matrix."
         )
     out = zeros(vec.shape[:-1] + (round(n), round(n)), dtype=vec.dtype, device=vec.device)
     rows, columns = tril_indices(round(n), round(n), offset=diag, device=vec.device)

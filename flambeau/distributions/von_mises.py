@@ -18,6 +18,21 @@ from flambeau.tensor.grad_mode import no_grad
 __all__ = ["VonMises"]
 
 
+def best_and_fisher(k: Any, r: Any, shape: Any) -> Any:
+    """Angles around 0 by rejection from a wrapped Cauchy distribution; Best and Fisher, Efficient simulation of the von Mises distribution
+    (1979)."""
+    x, done = empty(shape, dtype=k.dtype, device=k.device), zeros(shape, dtype=dtypes.bool_, device=k.device)
+    while not done.all():
+        first, second, third = rand((3,) + shape, dtype=k.dtype, device=k.device).unbind()
+        z = (math.pi * first).cos()
+        f = (1 + r * z) / (r + z)
+        c = k * (r - f)
+        accept = (c * (2 - c) - second > 0) | ((c / second).log() + 1 - c >= 0)
+        x = ops.where(accept, (third - 0.5).sign() * f.acos(), x)
+        done = done | accept
+    return x
+
+
 class VonMises(Distribution):
     """Angles in radians around ``loc`` with density proportional to exp(concentration * cos(x - loc))."""
 
@@ -43,20 +58,9 @@ class VonMises(Distribution):
         return ops.where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
-        """Rejection from a wrapped Cauchy distribution: Best and Fisher, Efficient simulation of the von Mises distribution (1979)."""
-        shape = self._extended_shape(sample_shape)
         with no_grad():
-            loc, k, r = self.loc.double(), self.concentration.double(), self._proposal_r
-            x, done = empty(shape, dtype=dtypes.float64, device=loc.device), zeros(shape, dtype=dtypes.bool_, device=loc.device)
-            while not done.all():
-                first, second, third = rand((3,) + shape, dtype=dtypes.float64, device=loc.device).unbind()
-                z = (math.pi * first).cos()
-                f = (1 + r * z) / (r + z)
-                c = k * (r - f)
-                accept = (c * (2 - c) - second > 0) | ((c / second).log() + 1 - c >= 0)
-                x = ops.where(accept, (third - 0.5).sign() * f.acos(), x)
-                done = done | accept
-            return ((x + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+            x = best_and_fisher(self.concentration.double(), self._proposal_r, self._extended_shape(sample_shape))
+            return ((x + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
     @property
     def mean(self) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,16 @@ from flambeau.tensor.function import Function, once_differentiable
 from flambeau.tensor.functions_shape import broadcast_tensors
 
 
+@cache
+def _samplers() -> Mapping[str, int]:
+    return library.load_module(samplers)
+
+
 def _run(name: str, single: bool, state: int, first: Any, second: Any = None, out: Any = None) -> Any:
     """Call a sampler on arrays of float64; returns ``out`` (by default new), which it has written."""
     second = first if second is None else second
     out = np.empty_like(first) if out is None else out
-    call = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 6)(library.load_module(samplers)[name])
+    call = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 6)(_samplers()[name])
     call(state, first.size, single, first.ctypes.data, second.ctypes.data, out.ctypes.data)
     return out
 
@@ -132,6 +139,6 @@ def _sample_dirichlet(self: Any, generator: Any = None) -> Any:
 
 
 def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
-    """-(dF/dalpha) / (dF/dx) / (1 - x) of beta numbers ``x`` with parameters ``alpha`` and ``total - alpha``, as by `_standard_gamma_grad`."""
+    """As `_standard_gamma_grad`, over 1 - x, for beta numbers ``x`` with parameters ``alpha`` and ``total - alpha``."""
     given, first, both = (_doubles(t) for t in broadcast_tensors(x, alpha, total))
     return _as_tensor(_run("move_beta", False, 0, first, np.ascontiguousarray(both - first), given.copy()), x)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 __all__ = ["Array", "Byte", "Double", "Doubles", "External", "Global", "NativeFunction", "Struct", "Word", "Words", "bit_length",
-           "bits_of_double", "bits_of_float", "call", "double", "inline", "native", "single", "size_of", "stack", "text", "whole"]  # fmt: skip
+           "bits_of_double", "bits_of_float", "call", "double", "inline", "native", "single", "size_of", "stack", "text",
+           "whole"]  # fmt: skip
 
 # `translate` knows these names. For type checkers a word may be anything: a number, or the address of any struct.
 Word = Any

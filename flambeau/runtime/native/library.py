@@ -6,7 +6,6 @@ import ctypes
 import os
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +37,6 @@ def load() -> Library | None:
     return _loaded
 
 
-@cache
 def load_module(module: ModuleType) -> Mapping[str, int]:
     """The addresses of the functions of a module that few programs need."""
     assert _loader is not None

@@ -6,7 +6,7 @@ Parameters that are single precision in the program stay so here (``single``), s
 
 from __future__ import annotations
 
-from flambeau.runtime.native.language import Double, Doubles, External, Word, Words, double, native, single, whole
+from flambeau.runtime.native.language import Double, Doubles, External, Word, Words, double, native, single
 
 log = External("log", "double")
 log1p = External("log1p", "double")
@@ -306,8 +306,10 @@ def gamma_move_high(a: Double, x: Double) -> Double:
     h = d
     h_slope = d_slope
     n = 1
+    # Where a is whole the value has settled at n = a, but not its derivative.
     change = 1.0
-    while n < MOST_TERMS and (change > 1e-16 or change < -1e-16):
+    factor_slope = 1.0
+    while n < MOST_TERMS and (change * change > 1e-32 or factor_slope * factor_slope > 1e-32):
         k = double(n)
         numerator = k * (a - k)
         b = b + 2.0

@@ -391,7 +391,9 @@ class _Function:
                 return self.arithmetic(node, op, self.expression(left), self.expression(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 value = self.expression(operand)
-                return self.define(f"fneg double {value.text}", "double") if value.kind == "double" else self.define(f"sub i64 0, {value.text}")
+                if value.kind == "double":
+                    return self.define(f"fneg double {value.text}", "double")
+                return self.define(f"sub i64 0, {value.text}")
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 return self.define(f"xor i64 {self.expression(operand).text}, -1")
             case ast.Compare(left=left, ops=[op], comparators=[right]):
@@ -452,7 +454,7 @@ class _Function:
     def element(self, node: ast.AST, array: _Value, index: _Value) -> str:
         if not isinstance(array.kind, _ArrayOf):
             self.fail(node, "only Words and Array[...] can be indexed")
-        size = 8 if array.kind.element in (None, "double") else array.kind.element.size
+        size = 8 if array.kind.element is None or isinstance(array.kind.element, str) else array.kind.element.size
         base = self.define(f"inttoptr i64 {array.text} to ptr")
         words = self.define(f"mul i64 {index.text}, {size // 8}") if size != 8 else index
         return self.define(f"getelementptr i64, ptr {base.text}, i64 {words.text}").text
