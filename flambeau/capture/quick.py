@@ -9,6 +9,7 @@ from flambeau.capture.residual import NAME
 from flambeau.capture.segments import Runner
 from flambeau.capture.tree import Block, Check, End, Step, Tree
 from flambeau.capture.values import MISSING, tensor_key
+from flambeau.core.context import autocast_bits
 from flambeau.ops.declare import default_float_check
 from flambeau.tensor.native_graph import graph_entry
 
@@ -134,7 +135,7 @@ class _Line:
             r.is_whole(r.index in recorded, runner.segment.states[r.index].meta) for r in runner.results
         ):
             raise _NotQuick
-        bits = (not start[2][0]) | start[2][1] << 4
+        bits = (not start[2][0]) | start[2][1] << 4 | autocast_bits(start[2][3])
         entry = graph_entry(
             runner.segment.plan, self.metas, [self._source(n) for n in runner.names], mode=bits, storages=runner.storages,
             checks=[*self.checks, default_float_check()], returned=len(self.results),
