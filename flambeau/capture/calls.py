@@ -75,7 +75,7 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional",
+    "flambeau.functional", "flambeau.utils.checkpoint",
 ))  # fmt: skip
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
