@@ -507,6 +507,12 @@ from flambeau.tensor.functions_reduce import sum as sum
 from flambeau.tensor.functions_reduce import topk as topk
 from flambeau.tensor.functions_reduce import var as var
 from flambeau.tensor.functions_reduce import var_mean as var_mean
+from flambeau.tensor.functions_sampling import _dirichlet_grad as _dirichlet_grad
+from flambeau.tensor.functions_sampling import _sample_dirichlet as _sample_dirichlet
+from flambeau.tensor.functions_sampling import _standard_gamma as _standard_gamma
+from flambeau.tensor.functions_sampling import _standard_gamma_grad as _standard_gamma_grad
+from flambeau.tensor.functions_sampling import binomial as binomial
+from flambeau.tensor.functions_sampling import poisson as poisson
 from flambeau.tensor.functions_shape import as_strided as as_strided
 from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
 from flambeau.tensor.functions_shape import atleast_2d as atleast_2d
@@ -651,6 +657,22 @@ _LAZY = {
     "signal": ("flambeau.signal", None),
     "testing": ("flambeau.testing", None),
     "amp": ("flambeau.amp", None),
+    "cpu": ("flambeau.cpu", None),
+    "autocast": ("flambeau.amp", "autocast"),
+    "is_autocast_enabled": ("flambeau.amp.autocast_mode", "is_autocast_enabled"),
+    "set_autocast_enabled": ("flambeau.amp.autocast_mode", "set_autocast_enabled"),
+    "get_autocast_dtype": ("flambeau.amp.autocast_mode", "get_autocast_dtype"),
+    "set_autocast_dtype": ("flambeau.amp.autocast_mode", "set_autocast_dtype"),
+    "is_autocast_cpu_enabled": ("flambeau.amp.autocast_mode", "is_autocast_cpu_enabled"),
+    "set_autocast_cpu_enabled": ("flambeau.amp.autocast_mode", "set_autocast_cpu_enabled"),
+    "get_autocast_cpu_dtype": ("flambeau.amp.autocast_mode", "get_autocast_cpu_dtype"),
+    "set_autocast_cpu_dtype": ("flambeau.amp.autocast_mode", "set_autocast_cpu_dtype"),
+    "get_autocast_gpu_dtype": ("flambeau.amp.autocast_mode", "get_autocast_gpu_dtype"),
+    "set_autocast_gpu_dtype": ("flambeau.amp.autocast_mode", "set_autocast_gpu_dtype"),
+    "is_autocast_cache_enabled": ("flambeau.amp.autocast_mode", "is_autocast_cache_enabled"),
+    "set_autocast_cache_enabled": ("flambeau.amp.autocast_mode", "set_autocast_cache_enabled"),
+    "clear_autocast_cache": ("flambeau.amp.autocast_mode", "clear_autocast_cache"),
+    "distributions": ("flambeau.distributions", None),
     "backends": ("flambeau.backends", None),
     "random": ("flambeau.random", None),
     "onnx": ("flambeau.onnx", None),

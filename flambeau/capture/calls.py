@@ -70,13 +70,16 @@ WORLD = frozenset((
     "set_default_device", "set_printoptions", "from_numpy", "from_dlpack", "as_tensor", "tensor", "frombuffer", "equal", "allclose",
     "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere", "is_nonzero", "histogram", "histogramdd",
     "fork_rng", "synchronize", "assert_close", "set_detect_anomaly", "load_state_dict", "combinations", "repeat_interleave",
+    "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial", "best_and_fisher",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing")
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional",
+    "flambeau.functional", "flambeau.utils.checkpoint",
 ))  # fmt: skip
+# Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
+ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
     list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
     dict: frozenset(("update", "clear")),
@@ -144,7 +147,9 @@ class Calls(Operators):
         module = function.__module__ or function.__globals__.get("__name__") or ""
         top = module.partition(".")[0]
         if top in ("flambeau", "torch"):
-            return function.__globals__.get("__name__") in ENTERED and self.machine.can_enter(function)
+            name = function.__globals__.get("__name__", "")
+            entered = name in ENTERED or (name.startswith(ENTERED_PACKAGES) and function.__name__ not in WORLD)
+            return entered and self.machine.can_enter(function)
         return top not in OPAQUE and self.machine.can_enter(function)
 
     def _know_cells(self, function: types.FunctionType) -> None:

@@ -19,6 +19,7 @@ from flambeau.capture.session import CodeGuard, modes, set_modes
 from flambeau.capture.sizes import Pattern, equal_to, memories
 from flambeau.capture.trace import position
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
+from flambeau.core.context import autocast_bits
 from flambeau.core.events import counters
 from flambeau.core.stamps import module_stamp_address
 from flambeau.ops.declare import default_float_check
@@ -411,9 +412,10 @@ class NativeProgram:
             wanted = self._keep([w for pair in seen for w in pair])
             self._add("do_memories", [self.value(v) for v in node.args], second=wanted.address)
         elif isinstance(node, ast.Tuple) and self._called(node.elts[-1]) is modes:
-            count, names, (grad, inference, kind) = seen
+            count, names, (grad, inference, kind, autocast) = seen
             _, defaults, _, _ = default_float_check()
-            self._add("do_start", [count, (not grad) | inference << 4, self._object(defaults), self._object(kind), self._object(names)])
+            bits = (not grad) | inference << 4 | autocast_bits(autocast)
+            self._add("do_start", [count, bits, self._object(defaults), self._object(kind), self._object(names)])
         else:
             self._add("do_equal_object", first=self.value(node), second=self._object(seen))
 

@@ -32,12 +32,14 @@ SMALL = 64  # elements of a tensor whose contents may be compared as a whole
 
 def modes() -> tuple[Any, ...]:
     """The modes of the calling thread that what is recorded depends on."""
-    return context.grad_enabled, context.inference, default_float()
+    return context.grad_enabled, context.inference, default_float(), context.autocast
 
 
 def set_modes(state: tuple[Any, ...]) -> None:
     """Put modes back."""
-    grad, inference, kind = state
+    grad, inference, kind, autocast = state
+    if context.autocast != autocast:
+        context.autocast = autocast
     if context.grad_enabled is not grad:
         context.grad_enabled = grad
     if context.inference is not inference:

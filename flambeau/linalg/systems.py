@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import int64
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.functions_factor import given
 
 
@@ -78,6 +79,7 @@ def slogdet(A: Any, *, out: Any = None) -> Any:
     return given(out, ops.slogdet(A))
 
 
+@as_one
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """X that makes ||A @ X - B|| smallest, by the pseudoinverse; of several the smallest.
 

@@ -572,9 +572,9 @@ logaddexp2.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], *
 
 @op("pointwise", promote="float", samples=s.both_positive)
 def xlogy(x: Value, other: Value) -> Node:
-    """x * log(other); 0 where x is 0 and ``other`` is not NaN."""
+    """x * log(other); 0 where x is 0 and ``other`` is not NaN. Its slope by x is log(other), where that is finite at x = 0, else 0."""
     zero = p.number(0, x)
-    nothing = p.eq(x, zero) & p.invert(p.isnan(other))
+    nothing = p.eq(x, zero) & (p.le(other, zero) | p.eq(other, p.number(math.inf, x)))
     return p.where(nothing, zero, p.mul(x, p.log(p.where(nothing, p.number(1, x), other))))
 
 

@@ -111,7 +111,8 @@ def entr(x: Value) -> Node:
 def xlog1py(x: Value, other: Value) -> Node:
     """x * log1p(other); 0 where x is 0 and ``other`` is not NaN."""
     zero = p.number(0, x)
-    nothing = p.bitwise_and(p.eq(x, zero), p.invert(p.isnan(other)))
+    far = p.bitwise_or(p.le(other, p.number(-1, x)), p.eq(other, p.number(math.inf, x)))
+    nothing = p.bitwise_and(p.eq(x, zero), far)
     return p.where(nothing, zero, p.mul(x, p.log1p(p.where(nothing, zero, other))))
 
 

@@ -35,7 +35,7 @@ from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_d
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
-from flambeau.tensor import operator_modes, overriding
+from flambeau.tensor import autocasting, operator_modes, overriding
 from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
@@ -266,6 +266,8 @@ def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
     if context.operator_modes:
         return operator_modes.ask(operator, args, kwargs)
+    if context.autocast:
+        args, kwargs = autocasting.cast_operands(operator, args, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:

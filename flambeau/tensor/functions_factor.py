@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.tensor.arguments import write_out
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.functions_complex import adjoint
 from flambeau.tensor.functions_random import randn
 
@@ -135,6 +136,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
     return given(out, SingularVectors(u, s, v))
 
 
+@as_one
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
 ) -> Any:

@@ -11,6 +11,7 @@ from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.ops.declare import normalize_dim
 from flambeau.tensor.arguments import numpy_names, write_out
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import linspace, tensor
 from flambeau.tensor.functions_complex import adjoint, real
@@ -190,6 +191,7 @@ def _between(ordered: Any, at: Any, interpolation: str) -> Any:
     return ops.lerp(ops.gather(ordered, -1, low), ops.gather(ordered, -1, high), weight)
 
 
+@as_one
 @numpy_names
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None) -> Any:
     """The ``q``-quantiles along ``dim`` (of all for None); NaN where there is one.
@@ -202,6 +204,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
     return result if out is None else write_out(out, result)
 
 
+@as_one
 @numpy_names
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
@@ -239,11 +242,13 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 # -- distances ------------------------------------------------------------------------------------------
+@as_one
 def dist(input: Any, other: Any, p: Number = 2) -> Any:
     """The norm of order ``p`` of input - other."""
     return ops.vector_norm(ops.sub(input, other), float(p))
 
 
+@as_one
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
     """The distance of order ``p`` between every row of x1 [..., n, k] and every row of x2 [..., m, k]: [..., n, m]."""
     if len(x1.meta.shape) < 2 or len(x2.meta.shape) < 2:
@@ -255,6 +260,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     return ops.vector_norm(ops.sub(ops.unsqueeze(x1, -2), ops.unsqueeze(x2, -3)), float(p), -1)
 
 
+@as_one
 def renorm(input: Any, p: Number, dim: int, maxnorm: Number, *, out: Any = None) -> Any:
     """Slices along ``dim`` whose norm of order ``p`` is larger than ``maxnorm`` scaled down to it."""
     if len(input.meta.shape) < 2:

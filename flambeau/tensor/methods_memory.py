@@ -15,7 +15,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.layout import channels_last, contiguous_format, memory_order
 from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
-from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
+from flambeau.tensor import creation, dispatch, dlpack, functions_random, functions_sampling, printing, transfer
 from flambeau.tensor.arguments import given_sizes
 from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.dispatch import call_into
@@ -250,6 +250,22 @@ class MemoryMethods(TensorBase):
         if lambd <= 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return functions_random.drawn(generator, ops.exponential_, self, lambd)
+
+    def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: Any = None) -> Self:
+        """Fill with Cauchy numbers around ``median``, half of which lie within ``sigma`` of it."""
+        if sigma <= 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        return functions_random.drawn(generator, ops.cauchy_, self, median, sigma)
+
+    def geometric_(self, p: Any, *, generator: Any = None) -> Self:
+        """Fill with the number of trials up to the first that hits with probability ``p``."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        return functions_random.drawn(generator, ops.geometric_, self, p)
+
+    def log_normal_(self, mean: Any = 1.0, std: Any = 2.0, *, generator: Any = None) -> Self:
+        """Fill with numbers whose logarithms are normal with that mean and standard deviation."""
+        return functions_sampling.log_normal_(self, mean, std, generator=generator)
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Self:
         """Fill with ones, each with the probability ``p`` (a number, or a tensor of one for each), and zeros."""

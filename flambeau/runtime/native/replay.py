@@ -36,7 +36,7 @@ from flambeau.runtime.native.c_api import (
     PyType_IsSubtype,
 )  # fmt: skip
 from flambeau.runtime.native.calls import thread_is_known
-from flambeau.runtime.native.keys import GRADIENTS_OFF, INFERENCE, MULTIPLIER, int_of
+from flambeau.runtime.native.keys import AUTOCAST, GRADIENTS_OFF, INFERENCE, MULTIPLIER, int_of
 from flambeau.runtime.native.language import Array, Word, Words, bits_of_double, call, inline, native, size_of, stack
 from flambeau.runtime.native.launch import OWN_GENERATOR, drop, make
 from flambeau.runtime.native.layouts import (
@@ -195,7 +195,7 @@ def do_set_gradient(step: Instruction, variables: Words) -> Word:
 def do_start(step: Instruction, variables: Words) -> Word:
     """Whether the call has the form and the modes of the program: how many arguments, modes, default type, names of keywords."""
     wanted: Words = step.operands
-    if PyTuple_Size(variables[ARGS]) != wanted[0] or (shared.mode & (GRADIENTS_OFF | INFERENCE)) != wanted[1]:
+    if PyTuple_Size(variables[ARGS]) != wanted[0] or (shared.mode & (GRADIENTS_OFF | INFERENCE | AUTOCAST)) != wanted[1]:
         return NO
     if PyList_GetItem(wanted[2], 0) != wanted[3] or PyDict_Size(variables[KWARGS]) != PyTuple_Size(wanted[4]):
         return NO

@@ -1,0 +1,123 @@
+"""Autocast: compiled functions, threads, what is cast once, and that its tables name what exists."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau.ops.declare import ALL
+from flambeau.tensor.autocasting import POLICIES
+
+FUNCTIONS = {"cdist", "ctc_loss", "dist", "lstm_cell", "lstsq", "nanquantile",
+             "pdist", "quantile", "renorm", "stft", "trace", "triangular_solve"}  # fmt: skip
+
+
+def test_tables_name_operators():
+    for names in POLICIES.values():
+        assert names.keys() - ALL.keys() <= FUNCTIONS
+    assert POLICIES["cuda"]["exp"] == "float32" and POLICIES["cuda"]["addcmul"] == "widest" and "exp" not in POLICIES["cpu"]
+
+
+def test_compiled_functions_know_the_mode():
+    layer = torch.nn.Linear(4, 4)
+
+    @torch.compile
+    def inside(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = layer(x)
+            loss = torch.nn.functional.mse_loss(y, x)
+        return y, loss, x @ x.mT
+
+    @torch.compile
+    def outside(x: Any) -> Any:
+        return layer(x)
+
+    x = torch.randn(3, 4)
+    for _ in range(3):
+        y, loss, z = inside(x)
+        assert (y.dtype, loss.dtype, z.dtype) == (torch.bfloat16, torch.float32, torch.float32)
+        assert outside(x).dtype is torch.float32
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert outside(x).dtype is torch.bfloat16
+            with torch.autocast("cpu", enabled=False):
+                assert outside(x).dtype is torch.float32
+        with torch.autocast("cpu", dtype=torch.float16):
+            assert outside(x).dtype is torch.float16
+    with torch.autocast("cpu"):
+        assert torch.equal(y, layer(x))
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_compiled_training_steps():
+    def losses(compiled: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU(), torch.nn.Linear(16, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+        x, y = torch.randn(32, 8), torch.randn(32, 1)
+
+        def forward(x: Any, y: Any) -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return torch.nn.functional.mse_loss(model(x), y)
+
+        step = torch.compile(forward) if compiled else forward
+        found = []
+        for _ in range(6):
+            optimizer.zero_grad()
+            loss = step(x, y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            found.append(loss.item())
+        return found
+
+    eager, compiled = losses(False), losses(True)
+    assert eager[-1] < eager[0] and compiled == pytest.approx(eager, rel=2e-2)
+
+
+def test_parameters_are_cast_once():
+    weight, x = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)
+    for cached, casts in ((True, 1), (False, 3)):
+        with torch.autocast("cpu", cache_enabled=cached):
+            products = [x @ weight for _ in range(3)]
+            with torch.no_grad():
+                assert not (x @ weight).requires_grad
+        assert len({id(p.grad_fn.next_functions[0][0]) for p in products}) == casts
+        weight.grad = None
+        sum(p.float().sum() for p in products).backward()
+        assert torch.equal(weight.grad, torch.full((2, 2), 6.0))
+    with torch.autocast("cpu"):
+        one = x @ weight
+        with torch.no_grad():
+            weight.mul_(2.0)
+        assert torch.equal(x @ weight, one * 2)  # a change is seen
+
+
+def test_threads_have_modes_of_their_own():
+    seen: list[Any] = []
+    with torch.autocast("cpu"):
+        thread = threading.Thread(target=lambda: seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype))
+        thread.start()
+        thread.join()
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
+    assert seen == [torch.float32]
+
+
+def test_an_exception_ends_the_mode():
+    with pytest.raises(ValueError, match="inside"), torch.autocast("cpu"):
+        raise ValueError("inside")
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_half_precision_gradients_are_refused():
+    w = torch.ones(2, dtype=torch.float16, requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu")
+    scaler.scale(w.sum()).backward()
+    with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients"):
+        scaler.step(optimizer)
+    empty = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.step(empty)
