@@ -13,7 +13,7 @@ class Context(threading.local):
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
     ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``,
     ``operator_modes``: those entered that see calls of public functions, and operators, the innermost last. ``overriding``: whether
-    ``__torch_function__`` of arguments is asked. ``devices``: where new tensors are made, the innermost ``with device`` last, None
+    ``__torch_function__`` of arguments is asked. ``batching``: the calls of ``vmap`` that are under way, the innermost last. ``devices``: where new tensors are made, the innermost ``with device`` last, None
     for the CPU."""
 
     grad_enabled: bool = True
@@ -24,6 +24,7 @@ class Context(threading.local):
     function_modes: tuple[Any, ...] = ()
     operator_modes: tuple[Any, ...] = ()
     overriding: bool = True
+    batching: tuple[Any, ...] = ()
     devices: tuple[Any, ...] = (None,)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -42,13 +43,16 @@ class Context(threading.local):
             _publisher(32, bool(value))
         elif name == "operator_modes":
             _publisher(64, bool(value))
+        elif name == "batching":
+            _publisher(128, bool(value))
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode, 32 modes of functions, 64 of operators."""
+        16 inference mode, 32 modes of functions, 64 of operators, 128 calls are batched."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
             | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes) << 6
+            | bool(self.batching) << 7
         )  # fmt: skip
 
 

@@ -94,6 +94,14 @@ def plan_function(
     return RunPlan(function, bound, outputs, None, into)
 
 
+def unbound_plan(
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], results: Sequence[Result], into: tuple[int | None, ...] = ()
+) -> RunPlan:  # fmt: skip
+    """What a function gives for operands with these metas, without a program: for calls that run in another form."""
+    into = into or (None,) * len(function.graph.outputs)
+    return RunPlan(function, None, _output_metas(function, dict(sizes), results, metas, into), None, into)
+
+
 def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
     if folding is None:
         return meta.shape, meta.strides

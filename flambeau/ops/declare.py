@@ -208,8 +208,12 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> Non
             operands += by_name[name]
     outputs = (out,) if isinstance(out, Node) else tuple(out)
     assert operator.derivative is not None
-    region = Region(operator.derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
-    for node in outputs:
+    keep_as_region(Region(operator.derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs))
+
+
+def keep_as_region(region: Region) -> None:
+    """Differentiate the outputs of a region as a whole."""
+    for node in region.outputs:
         if node is not None:
             _regions.setdefault(node, region)
 
