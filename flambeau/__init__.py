@@ -645,6 +645,8 @@ _LAZY = {
     "compiler": ("flambeau.compiler", None),
     "compile": ("flambeau.compiler", "compile"),
     "cuda": ("flambeau.cuda", None),
+    "func": ("flambeau.func", None),
+    "vmap": ("flambeau.func", "vmap"),
     "linalg": ("flambeau.linalg", None),
     "fft": ("flambeau.fft", None),
     "special": ("flambeau.special", None),

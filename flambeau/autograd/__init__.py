@@ -13,7 +13,7 @@ from flambeau.autograd.gradcheck import GradcheckError as GradcheckError
 from flambeau.autograd.gradcheck import gradcheck as gradcheck
 from flambeau.tensor import Tensor
 from flambeau.tensor.autograd import backward as _backward
-from flambeau.tensor.autograd import grad as grad
+from flambeau.tensor.gradients import grad as grad
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.function import Function as Function
 from flambeau.tensor.grad_mode import enable_grad as enable_grad

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.tensor import Tensor
-from flambeau.tensor.autograd import grad
+from flambeau.tensor.gradients import grad
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.functions_shape import stack
 
