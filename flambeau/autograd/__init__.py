@@ -13,13 +13,13 @@ from flambeau.autograd.gradcheck import GradcheckError as GradcheckError
 from flambeau.autograd.gradcheck import gradcheck as gradcheck
 from flambeau.tensor import Tensor
 from flambeau.tensor.autograd import backward as _backward
-from flambeau.tensor.gradients import grad as grad
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.function import Function as Function
 from flambeau.tensor.grad_mode import enable_grad as enable_grad
 from flambeau.tensor.grad_mode import inference_mode as inference_mode
 from flambeau.tensor.grad_mode import no_grad as no_grad
 from flambeau.tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from flambeau.tensor.gradients import grad as grad
 
 
 def backward(

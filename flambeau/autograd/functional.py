@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.tensor import Tensor
-from flambeau.tensor.gradients import grad
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.functions_shape import stack
+from flambeau.tensor.gradients import grad
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

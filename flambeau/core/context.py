@@ -13,8 +13,8 @@ class Context(threading.local):
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
     ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``,
     ``operator_modes``: those entered that see calls of public functions, and operators, the innermost last. ``overriding``: whether
-    ``__torch_function__`` of arguments is asked. ``batching``: the calls of ``vmap`` that are under way, the innermost last. ``devices``: where new tensors are made, the innermost ``with device`` last, None
-    for the CPU."""
+    ``__torch_function__`` of arguments is asked. ``batching``: the calls of ``vmap`` that are under way, the innermost last.
+    ``devices``: where new tensors are made, the innermost ``with device`` last, None for the CPU."""
 
     grad_enabled: bool = True
     inference: bool = False

@@ -133,7 +133,8 @@ def at_sizes(outputs: Sequence[Node], known: dict[Node, Node], sizes: Mapping[st
 
 
 def batched_graph(
-    inputs: Sequence[Node], outputs: Sequence[Node], values: Sequence[Node], marks: Sequence[bool], sizes: Mapping[str, Dim], draws: Dim | None,
+    inputs: Sequence[Node], outputs: Sequence[Node], values: Sequence[Node], marks: Sequence[bool], sizes: Mapping[str, Dim],
+    draws: Dim | None,
 ) -> list[Node]:  # fmt: skip
     """The outputs of a graph for other ``values`` of its inputs, of which those marked have a batch axis in front.
 

@@ -18,10 +18,10 @@ from typing import Any
 from flambeau.core.context import context
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.batching import BatchedTensor, is_batched
+from flambeau.tensor.batching import BatchedTensor, is_batched, takes_part
 from flambeau.tensor.creation import zeros
-from flambeau.tensor.gradients import grad as tape_grad
 from flambeau.tensor.grad_mode import enable_grad
+from flambeau.tensor.gradients import grad as tape_grad
 from flambeau.utils._pytree import tree_flatten, tree_map
 
 __all__ = ["Linear", "Recorded", "functionalize", "grad", "grad_and_value", "jvp", "linearize", "vjp"]
@@ -59,18 +59,9 @@ def fresh(x: Any, level: int, attached: bool) -> Any:
     return dispatch.another(x).requires_grad_()
 
 
-def is_live(x: Any) -> bool:
-    """Whether a tensor takes part in autograd, in a ``vmap`` or further outside."""
-    while is_batched(x):
-        if dispatch.wants_gradient(x):
-            return True
-        x = x.value
-    return dispatch.wants_gradient(x)
-
-
 def _reaches_others(outputs: Sequence[Any], own: Sequence[Any]) -> bool:
     """Whether the tape from outputs leads to leaves other than ``own``, or their values take part in autograd further outside."""
-    if any(is_batched(t) and is_live(t.value) for t in outputs):
+    if any(is_batched(t) and takes_part(t.value) for t in outputs):
         return True
     stops = {id(t) for t in own}
     seen: set[int] = set()
@@ -96,7 +87,9 @@ def _apart(tree: Any) -> Any:
 class Recorded:
     """A function that was run on aliases of its arguments: ``outputs``, in structure ``spec``, of ``inputs``."""
 
-    def __init__(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any = None, has_aux: bool = False) -> None:
+    def __init__(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any = None, has_aux: bool = False
+    ) -> None:
         self.level, self.outside = _innermost(), context.grad_enabled
         chosen = list(range(len(args))) if argnums is None else _positions(argnums, len(args))
         leaves, self.structure = tree_flatten([args[i] for i in chosen])
@@ -125,7 +118,7 @@ class Recorded:
     def pulled_back(self, cotangents: Sequence[Any]) -> list[Any]:
         """The gradients of the inputs."""
         live = [(o, c) for o, c in zip(self.outputs, cotangents, strict=True) if c is not None and dispatch.wants_gradient(o)]
-        again = context.grad_enabled and (self.recorded or _depth.value > 0 or any(is_live(c) for _, c in live))
+        again = context.grad_enabled and (self.recorded or _depth.value > 0 or any(takes_part(c) for _, c in live))
         if not live:
             return [_zeros(x) for x in self.inputs]
         found = tape_grad([o for o, _ in live], self.inputs, [c for _, c in live], True, again, True)
@@ -232,8 +225,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         leaves, spec = tree_flatten(cotangents)
         if spec != recorded.spec:
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {spec}, "
-                f"primal output: {recorded.spec}"
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
+                f"{spec}, primal output: {recorded.spec}"
             )
         return tuple(recorded.structure.unflatten(recorded.pulled_back(leaves)))
 
@@ -262,13 +255,15 @@ class Linear:
         """The tangents of the outputs."""
         given = [tangents[i] for i in self.places]
         recorded = self.recorded
-        again = context.grad_enabled and (recorded.recorded or _depth.value > 0 or any(map(is_live, given)))
+        again = context.grad_enabled and (recorded.recorded or _depth.value > 0 or any(map(takes_part, given)))
         found = tape_grad(self.pulled, self.weights, given, True, again, True) if given else [None] * len(self.live)
         by_output = dict(zip(self.live, found, strict=True))
         return [_zeros(o) if by_output.get(k) is None else by_output[k] for k, o in enumerate(recorded.outputs)]
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """What ``func(*primals)`` returns, and the product of its Jacobian with the tangents, of the structure and shapes of the primals.
 
     With ``has_aux`` ``func`` returns (output, aux), and aux comes third. Exact: see the module. With ``strict`` an output that does not
@@ -283,7 +278,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     recorded.tensors("jvp(f, primals, tangents)")
     linear = Linear(recorded)
     if strict and (len(linear.live) < len(recorded.outputs)):
-        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True.")
+        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs.")
     pushed = recorded.spec.unflatten(linear.push(given))
     return (recorded.result, pushed, recorded.aux) if has_aux else (recorded.result, pushed)
 
@@ -298,7 +293,7 @@ def _check_tangents(name: str, primals: Any, tangents: Any) -> list[Any]:
     if spec != other:
         raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure, got {spec} and {other}")
     for x, t in zip(leaves, given, strict=True):
-        if not (isinstance(x, TensorBase) and isinstance(t, TensorBase)) or x.meta.shape != t.meta.shape or x.meta.dtype is not t.meta.dtype:
+        if not (isinstance(x, TensorBase) and isinstance(t, TensorBase)) or _told(x) != _told(t):
             raise RuntimeError(
                 f"{name}: primals and tangents must be tensors of the same shapes and dtypes, got {_told(x)} and {_told(t)}"
             )

@@ -38,7 +38,7 @@ def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], 
 
 def _stacked(tensors: Sequence[Any]) -> Any:
     if len({t.requires_grad for t in tensors}) > 1:
-        raise RuntimeError("stack_module_state: Expected parameters of the same name to agree in requires_grad; set it for all models alike.")
+        raise RuntimeError("stack_module_state: Expected parameters of one name to agree in requires_grad; set it for all models alike.")
     return stack([t.detach() for t in tensors]).requires_grad_(tensors[0].requires_grad)
 
 

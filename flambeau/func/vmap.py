@@ -98,13 +98,15 @@ def _mapped(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
     if not sizes:
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input has to be mapped over, but all dims are None")
     if len(set(sizes)) > 1:
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+        )
     return leaves, spec, found, sizes[0]
 
 
 def _checked(name: str, x: Any, dim: Any) -> int:
     if not isinstance(dim, int):
-        raise ValueError(f"vmap({name}, ...)(<inputs>): Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+        raise ValueError(f"vmap({name}, ...)(<inputs>): Got in_dim={dim} for an input but in_dim must be an integer dimension or None.")
     if not isinstance(x, TensorBase):
         raise ValueError(
             f"vmap({name}, in_dims={dim}, ...)(<inputs>): Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap "
@@ -147,7 +149,8 @@ def _collected(func: Any, result: Any, dim: Any, level: int, size: int) -> Any:
         if dim is None:
             return result
         raise ValueError(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(result)}. Did you mean to set out_dims= to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(result)}. Did you mean to set out_dims= to None for "
+            "output?"
         )
     if dim is None:
         if is_batched(result) and result.level == level:  # type: ignore[attr-defined]

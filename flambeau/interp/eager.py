@@ -95,7 +95,8 @@ def plan_function(
 
 
 def unbound_plan(
-    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], results: Sequence[Result], into: tuple[int | None, ...] = ()
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], results: Sequence[Result],
+    into: tuple[int | None, ...] = (),
 ) -> RunPlan:  # fmt: skip
     """What a function gives for operands with these metas, without a program: for calls that run in another form."""
     into = into or (None,) * len(function.graph.outputs)

@@ -17,7 +17,7 @@ def unfolded(
     function: GraphFunction, sizes: Mapping[str, int], shapes: Sequence[Ints], foldings: Sequence[Folding | None],
     results: Sequence[tuple[Folding | None, Ints]],
 ) -> GraphFunction:  # fmt: skip
-    """``function`` for tensors of the given shapes, which it sees through ``foldings``; ``results`` are the foldings and shapes of its own."""
+    """``function`` for tensors of the given shapes, which it sees through ``foldings``; ``results`` are foldings and shapes of its own."""
     graph = function.at_sizes(sizes)
     known: dict[Node, Node] = {}
     inputs: list[Node] = []
@@ -26,7 +26,8 @@ def unfolded(
             inputs.append(node)
             continue
         inputs.append(graph_input(f"unfolded{k}", Aval(shapes[k], node.dtype, node.aval.weak)))
-        known[node] = inputs[k] if foldings[k] is None else _fold(inputs[k], foldings[k])
+        folding = foldings[k]
+        known[node] = inputs[k] if folding is None else _fold(inputs[k], folding)
     outputs = rebuild(graph.outputs, lambda node, sources: None, known)
     made = [o if f is None else _unfold(o, f, shape) for o, (f, shape) in zip(outputs, results, strict=True)]
     return GraphFunction(function.name, Graph(tuple(inputs), tuple(made)), function.tensors)

@@ -18,18 +18,18 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from flambeau.core.context import context
-from flambeau.core.symbolic import Dim
+from flambeau.core.symbolic import Dim, Expression
 from flambeau.derivative.batching import batched_graph
 from flambeau.interp.functions import GraphFunction
-from flambeau.prims.random import random
 from flambeau.ops.declare import ALL, Operator, Values
+from flambeau.prims.random import random
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch, overriding
 from flambeau.tensor.base import fill_base
 from flambeau.tensor.plans import CallPlan
 from flambeau.tensor.tensor_class import Tensor
 
-__all__ = ["BatchedTensor", "batched", "is_batched", "unbatched", "vmap_level"]
+__all__ = ["BatchedTensor", "batched", "inside", "is_batched", "map_batch", "outside", "takes_part", "unbatched", "vmap_level"]
 
 RANDOMNESS = ("error", "same", "different")
 
@@ -59,6 +59,24 @@ class BatchedTensor(Tensor):
         """The same value without history in this ``vmap``."""
         return BatchedTensor(self.value, self.level, self.many)
 
+    def alike(self, made: Any) -> BatchedTensor:
+        """A new tensor, once for each place of the batch, so that it can be written to."""
+        if self.many:
+            made = ALL["expand"](made, (self.value.meta.shape[0], *made.meta.shape)).clone()
+        return BatchedTensor(self.value.alike(made) if is_batched(self.value) else made, self.level, self.many)
+
+    def new_empty(self, *size: Any, **options: Any) -> Any:
+        return self.alike(super().new_empty(*size, **options))
+
+    def new_zeros(self, *size: Any, **options: Any) -> Any:
+        return self.alike(super().new_zeros(*size, **options))
+
+    def new_ones(self, *size: Any, **options: Any) -> Any:
+        return self.alike(super().new_ones(*size, **options))
+
+    def new_full(self, size: Any, fill_value: Any, **options: Any) -> Any:
+        return self.alike(super().new_full(size, fill_value, **options))
+
     def detach(self) -> BatchedTensor:
         return BatchedTensor(self.value.detach(), self.level, self.many)
 
@@ -84,9 +102,10 @@ class BatchedTensor(Tensor):
         self.materialize()
 
     def resize_(self, *sizes: Any, memory_format: Any = None) -> NoReturn:
-        raise RuntimeError("vmap: resize_ and set_ of a batched tensor are not supported; make a new tensor")
+        raise RuntimeError("vmap: resize_ of a batched tensor is not supported; make a new tensor")
 
-    set_ = resize_
+    def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> NoReturn:
+        raise RuntimeError("vmap: set_ of a batched tensor is not supported; make a new tensor")
 
     def _viewed_as(self, dtype: Any) -> Any:
         return BatchedTensor(self.value.view(dtype), self.level, self.many)
@@ -132,7 +151,7 @@ def vmap_level(size: int, randomness: str = "error") -> Generator[int]:
 
 
 @contextmanager
-def _outside(level: int) -> Generator[None]:
+def outside(level: int) -> Generator[None]:
     """Where only the calls of ``vmap`` around ``level`` are under way."""
     before = context.batching
     if before:
@@ -144,9 +163,30 @@ def _outside(level: int) -> Generator[None]:
             context.batching = before
 
 
+@contextmanager
+def inside(level: Level | None) -> Generator[None]:
+    """Where the calls of ``vmap`` that are under way are in one more, if it is given."""
+    before = context.batching
+    if level is not None:
+        context.batching = (*[b for b in before if b.serial < level.serial], level)
+    try:
+        yield
+    finally:
+        context.batching = before
+
+
 def is_batched(tensor: Any) -> bool:
     """Whether a tensor belongs to a ``vmap``."""
     return type(tensor) is BatchedTensor
+
+
+def takes_part(tensor: Any) -> bool:
+    """Whether a tensor takes part in autograd, in a ``vmap`` or further outside."""
+    while is_batched(tensor):
+        if dispatch.wants_gradient(tensor):
+            return True
+        tensor = tensor.value
+    return dispatch.wants_gradient(tensor)
 
 
 def batched(value: Any, axis: int | None, level: int) -> BatchedTensor:
@@ -182,9 +222,7 @@ def _form(function: GraphFunction, sizes: Mapping[str, int], marks: tuple[bool, 
 
 
 def _new_form(function: GraphFunction, sizes: Mapping[str, int], marks: tuple[bool, ...], kind: str, draws: int | None) -> Operator:
-    graph = function.graph
-    symbols = {str(d) for i in graph.inputs for d in i.shape if not isinstance(d, int)}
-    known: dict[str, Dim] = {n: v for n, v in sizes.items() if n not in symbols}
+    graph, known = function.graph, dict[str, Dim](sizes)
     every = (*marks, *(False,) * (len(graph.inputs) - len(marks)))
 
     def body(tensors: Values, numbers: Values) -> Any:
@@ -207,13 +245,16 @@ def run_batched(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], 
         draws = scope.size
     given = {n: s for n, s in plan.sizes.items() if not _told(function, n)}
     form = _form(function, given, marks, plan.kind, draws)
-    with _outside(level):
+    with outside(level):
         made = form(values, list(numbers))
         many = any(marks) or draws is not None
         results: list[Any] = []
         for k, value in enumerate(made):
             target = plan.run.into[k] if plan.run.into else None
-            results.append(BatchedTensor(value, level, many) if target is None else _written(function.name, tensors[target], value, level, many))
+            if target is None:
+                results.append(BatchedTensor(value, level, many) if level else value)
+            else:
+                results.append(_written(function.name, tensors[target], value, level, many))
     return results
 
 
@@ -240,9 +281,10 @@ def _written(name: str, target: Any, value: Any, level: int, many: bool) -> Any:
     return target
 
 
-def _drawing_level(operator: Operator) -> int:
-    """The ``vmap`` that decides how an operator draws random numbers; 0 for one that draws none."""
-    if not draws_numbers(operator.body.__code__, operator.body.__globals__):
+def _drawing_level(call: dispatch.Call) -> int:
+    """The ``vmap`` that decides how a call draws random numbers; 0 for one that draws none."""
+    body = call.operator.body
+    if not draws_numbers(body.__code__, body.__globals__) or not _draws_now(call):
         return 0
     innermost = context.batching[-1]
     if innermost.randomness == "error":
@@ -251,6 +293,13 @@ def _drawing_level(operator: Operator) -> int:
             "on vmap or perform the randomness operation out of vmap"
         )
     return innermost.serial
+
+
+def _draws_now(call: dispatch.Call) -> bool:
+    """Whether an operator that may draw random numbers does so for these arguments."""
+    if any(t.meta.classes is None for t in call.tensors) or any(isinstance(s, Expression) for s in call.sizes):
+        return True
+    return any(n.op is random for n in dispatch.plan_call(call, (), bound=False).run.function.graph.nodes())
 
 
 _drawing: dict[CodeType, bool] = {}

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
-from flambeau.core.symbolic import Expression
 from flambeau.interp.eager import (
     Operand,
     Result,
@@ -29,7 +24,7 @@ from flambeau.interp.eager import (
 )
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
-from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
+from flambeau.interp.tracing import SizeSlot, TensorSlot, restructure, tensor_slots
 from flambeau.interp.unfolding import unfolded
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_dispatcher
@@ -38,6 +33,7 @@ from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import operator_modes, overriding
 from flambeau.tensor.base import TensorBase, from_memory
+from flambeau.tensor.call import Call, number_kind, take_apart
 from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, read_backward, write_backward
@@ -72,11 +68,11 @@ def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
 # -- batching -------------------------------------------------------------------------------------------
 _batched: type[Any] | None = None
 _run_batched: Callable[[CallPlan, Sequence[Any], Sequence[Any], int], list[Any]]
-_drawing_level: Callable[[Operator], int]
+_drawing_level: Callable[[Call], int]
 
 
 def set_batching(
-    kind: type[Any], run: Callable[[CallPlan, Sequence[Any], Sequence[Any], int], list[Any]], drawing_level: Callable[[Operator], int]
+    kind: type[Any], run: Callable[[CallPlan, Sequence[Any], Sequence[Any], int], list[Any]], drawing_level: Callable[[Call], int]
 ) -> None:
     """Called once, when ``vmap`` is first used: the class of batched tensors, what runs a plan on them, and whose call draws numbers."""
     global _batched, _run_batched, _drawing_level
@@ -88,117 +84,11 @@ def level_of(tensors: Sequence[Any]) -> int:
     return 0 if _batched is None else max([t.level for t in tensors if type(t) is _batched], default=0)
 
 
-def _level_of_call(operator: Operator, tensors: Sequence[Any]) -> int:
+def _level_of_call(call: Call) -> int:
     """The innermost ``vmap`` that has to run a call."""
     if _batched is None:
         return 0
-    return max(level_of(tensors), _drawing_level(operator) if context.batching else 0)
-
-
-# -- arguments ------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class Call:
-    """An operator with its arguments taken apart: what is static, and the tensors, numbers and sizes that are not."""
-
-    operator: Operator
-    template: Template
-    tensors: list[Any]
-    numbers: list[Any]
-    sizes: list[int]
-    positions: dict[int, int] = field(default_factory=dict)  # of the tensors, by id
-
-    def key(self) -> tuple[Any, ...]:
-        # types, because 1, 1.0 and True are equal
-        types = tuple(map(type, self.template))
-        return (self.operator, self.template, types, tuple([t.meta for t in self.tensors]), tuple(self.sizes))
-
-
-def take_apart(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-    """Sort the arguments of a call by their roles."""
-    call = Call(operator, (), [], [], [])
-    arguments = operator.bind(args, kwargs)
-    call.template = tuple(
-        _argument(call, name, role, value) for name, role, value in zip(operator.names, operator.roles, arguments, strict=True)
-    )
-    return call
-
-
-def _argument(call: Call, name: str, role: str, value: Any) -> Any:
-    if role == "value":
-        return _value(call, name, value)
-    if role == "values":
-        return None if value is None else _values(call, name, value)
-    if role == "size":
-        return _size(call, value)
-    if role == "sizes":
-        return tuple(_size(call, v) for v in value) if isinstance(value, (tuple, list)) else _size(call, value)
-    if isinstance(value, TensorBase):
-        return _static(value.item())  # type: ignore[attr-defined]
-    return _static(value)
-
-
-def _value(call: Call, name: str, value: Any) -> Any:
-    if isinstance(value, TensorBase):
-        position = call.positions.setdefault(id(value), len(call.tensors))
-        if position == len(call.tensors):
-            call.tensors.append(value)
-        return tensor_slots(position, position + 1)[0]
-    if value is None:
-        return None
-    if isinstance(value, (np.number, np.bool_)):
-        value = value.item()
-    if isinstance(value, Expression) and context.capture is not None:
-        value = context.capture.host_number(value)
-    if not isinstance(value, (bool, int, float, complex)):
-        if overriding.overrides(type(value)):
-            overriding.meet(sys._getframe(1))
-        raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
-    defaults = call.operator.defaults
-    if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
-        return value
-    call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, number_kind(value))
-
-
-def number_kind(value: Any) -> type:
-    """bool, int, float or complex, also of numbers that know where they come from."""
-    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
-
-
-def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """As `_value` for each; optimizers bring hundreds."""
-    tensors, positions = call.tensors, call.positions
-    first = len(tensors)
-    new = dict(zip(map(id, values), range(first, first + len(values)), strict=True))
-    plain = all(issubclass(kind, TensorBase) for kind in set(map(type, values)))
-    if plain and len(new) == len(values) and positions.keys().isdisjoint(new):
-        positions.update(new)
-        tensors.extend(values)
-        return tensor_slots(first, len(tensors))
-    return tuple([_value(call, name, v) for v in values])
-
-
-def _size(call: Call, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, TensorBase):
-        value = value.item()  # type: ignore[attr-defined]
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
-        call.sizes.append(int(value))
-        return SizeSlot(len(call.sizes) - 1)
-    if isinstance(value, (tuple, list)):
-        return tuple(_size(call, v) for v in value)
-    return int(value) if isinstance(value, np.integer) else value
-
-
-def _static(value: Any) -> Any:
-    if isinstance(value, Expression):
-        return int(value)
-    if isinstance(value, (list, tuple)):
-        if hasattr(value, "_fields"):
-            return value
-        return tuple(_static(v) for v in value)
-    return value
+    return max(level_of(call.tensors), _drawing_level(call) if context.batching else 0)
 
 
 # -- plans ----------------------------------------------------------------------------------------------
@@ -309,7 +199,7 @@ def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
-    if context.capture is None or _level_of_call(operator, call.tensors):
+    if context.capture is None or _level_of_call(call):
         return run_call(call)
     return context.capture.call(call)
 
@@ -329,7 +219,7 @@ def _no_view(call: Call) -> RuntimeError:
 def run_call(call: Call) -> Any:
     """Run a call now."""
     operator = call.operator
-    level = _level_of_call(operator, call.tensors)
+    level = _level_of_call(call)
     plan = plan_call(call, wanted_of(call.tensors, level), bound=not level)
     if operator.kind == "view" and plan.run.views is None and not level:
         raise _no_view(call)
@@ -355,7 +245,7 @@ def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Ca
 
 def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], level: int = 0) -> list[Any]:
     """Run a plan, wrap the results, and record them when the plan says so; in its batched form when ``vmap`` runs it."""
-    if level:
+    if level or _is_unbound(plan):
         batched = _run_batched(plan, tensors, numbers, level)
         if plan.derivative is not None:
             record(plan, tensors, numbers, batched)
@@ -379,6 +269,10 @@ def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], leve
     if plan.derivative is not None:
         record(plan, tensors, numbers, results)
     return results[: plan.count]
+
+
+def _is_unbound(plan: CallPlan) -> bool:
+    return plan.run.bound is None and plan.run.views is None
 
 
 def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
@@ -479,7 +373,7 @@ class OperatorEntry(Entry):
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
-        if context.capture is not None and not level_of([*cotangents, *(s.tensor for s in self.saved or ())]):
+        if context.capture is not None and not _is_unbound(plan):
             context.capture.flush()  # what was saved before the capture differs from call to call
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
@@ -602,7 +496,7 @@ def backward_call(
     tensors = [*saved, *cotangents]
     given = tuple([t.meta for t in tensors])
     level = level_of(tensors)
-    if level:
+    if level or _is_unbound(plan):
         return _backward_batched(plan, derivative, tensors, numbers, foldings, level)
     copies: dict[int, CallPlan] = {}
     for position, target in _copies(given, foldings).items():
@@ -634,7 +528,8 @@ def _backward_batched(
     plan: CallPlan, derivative: Derivative, tensors: list[Any], numbers: list[Any], foldings: Sequence[Folding | None], level: int
 ) -> list[Any]:
     """`backward_call` where ``vmap`` runs it."""
-    wanted, metas = wanted_of(tensors, level), tuple([t.meta for t in tensors])
+    # Without a ``vmap`` what runs is recorded further outside.
+    wanted, metas = wanted_of(tensors, level) if level else (), tuple([t.meta for t in tensors])
     key = (derivative, metas, wanted, "batched")
     found = plan.backward.get(key)
     if found is None:
@@ -677,7 +572,7 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
-    if context.capture is None or _level_of_call(operator, [*call.tensors, target]):
+    if context.capture is None or (_level_of_call(call) or level_of([target])):
         return run_into(call, target)
     return context.capture.call_into(call, target)
 
@@ -693,7 +588,7 @@ def run_into(call: Call, target: Any) -> Any:
         check_target(operator.name, result, target)
         return target if result is target else run_into(take_apart(ALL["assign"], (target, result), {}), target)
     _separate(call, target)
-    level = _level_of_call(operator, call.tensors)
+    level = _level_of_call(call)
     plan = plan_call(call, wanted_of(call.tensors, level), position, target.meta.dtype, not level)
     if plan.derivative is not None and ("input", position) in plan.derivative.saved:
         # Backward needs the value that is about to be overwritten: compute from a copy of it.
@@ -800,6 +695,15 @@ def run_graph(function: GraphFunction, operand: Any) -> list[Any]:
         results: list[Result] = [(None, None)] * len(function.graph.outputs)
         plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], results, wanted, bound=not level)
     return execute(plan, [operand], [], level)
+
+
+def run_batched_function(function: GraphFunction, sizes: Mapping[str, int], tensors: Sequence[Any]) -> list[Any]:
+    """Call a function of tensors, of which some belong to a ``vmap``, like an operator."""
+    level = level_of(tensors)
+    metas, wanted = tuple([t.meta for t in tensors]), wanted_of(tensors, level)
+    results: list[Result] = [(None, None)] * len(function.graph.outputs)
+    plan = make_plan(function, None, metas, dict(sizes), [None] * len(metas), results, wanted, bound=False)
+    return execute(plan, tensors, [], level)
 
 
 def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:

@@ -55,7 +55,9 @@ def grad(
     return tuple(out)
 
 
-def _batched_grad(outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, allow_unused: bool | None, zeros: bool) -> tuple[Any, ...]:
+def _batched_grad(
+    outputs: Any, inputs: Any, cotangents: Any, create_graph: bool, allow_unused: bool | None, zeros: bool
+) -> tuple[Any, ...]:
     given = [cotangents] if isinstance(cotangents, TensorBase) else list(cotangents or ())
     first = next((g for g in given if g is not None), None)
     if first is None or not first.meta.shape:

@@ -32,7 +32,7 @@ def functional_call(
     for state in many:
         repeated = given.keys() & state.keys()
         if repeated:
-            raise ValueError(f"functional_call: {sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(f"functional_call: {sorted(repeated)} appeared in multiple dictionaries; give each name once")
         given.update(state)
     values = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, given, tie_weights, strict):
@@ -52,7 +52,7 @@ def _tied(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     for group in names.values():
         values = {id(given[n]): given[n] for n in group if n in given}
         if len(values) > 1:
-            raise ValueError(f"functional_call: the tied parameters {group} were given different values; pass tie_weights=False, or one of them")
+            raise ValueError(f"functional_call: the tied parameters {group} got different values; pass tie_weights=False, or one of them")
         for name in group if values else ():
             found[name] = next(iter(values.values()))
     return found
