@@ -301,10 +301,9 @@ class _BatchedCall:
             self.function.setup_context(self.ctx, tuple(self.args), tuple(outputs) if several else outputs[0])
 
     def forward(self, ctx: FunctionContext, *values: Any) -> tuple[Any, ...]:
-        """The values of the results, from those of the arguments."""
-        given = [BatchedTensor(v, self.level, m) if own else v for v, m, own in zip(values, self.many, self.own, strict=True)]
+        """The values of the results, from those of the arguments, which are what the arguments hold."""
         with inside(self.scope):
-            self.found = _forward(self.function, self.ctx, given, self.kwargs)
+            self.found = _forward(self.function, self.ctx, self.args, self.kwargs)
         self.outputs = list(self.found) if isinstance(self.found, tuple) else [self.found]
         ctx.mark_dirty(*map(self._value, self.ctx._dirty))
         ctx.mark_non_differentiable(*map(self._value, self.ctx._without_gradient))
