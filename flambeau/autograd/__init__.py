@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.autograd import anomaly_mode as anomaly_mode
+from flambeau.autograd import forward_ad as forward_ad
 from flambeau.autograd import function as function
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph

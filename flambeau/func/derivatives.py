@@ -2,9 +2,7 @@
 
 ``grad(f)(x)`` records ``f`` on an alias of ``x`` and walks back; where something further outside is differentiated, the walk is recorded
 too. Inside ``vmap`` the alias belongs to it, so that a gradient is one for each place of the batch also by what is the same for all.
-Forward derivatives transpose twice: the gradients of the results weighted by ``v`` are linear in ``v``, so that their gradients by
-``v`` are exactly the products of the Jacobian and the tangents. No primitive needs a second rule, and all that can be differentiated
-twice can be differentiated forward.
+Forward derivatives are exact: see `autograd.pushforward`.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from flambeau.autograd.pushforward import Pushforward, fresh, zeros_of
 from flambeau.core.context import context
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.batching import BatchedTensor, is_batched, takes_part
-from flambeau.tensor.creation import zeros
+from flambeau.tensor.batching import is_batched, takes_part
 from flambeau.tensor.grad_mode import enable_grad
 from flambeau.tensor.gradients import grad as tape_grad
 from flambeau.utils._pytree import tree_flatten, tree_map
@@ -48,15 +46,6 @@ def _deeper() -> Generator[None]:
 
 def _innermost() -> int:
     return context.batching[-1].serial if context.batching else 0
-
-
-def fresh(x: Any, level: int, attached: bool) -> Any:
-    """An alias of a tensor to differentiate by, in the ``vmap`` of a level; ``attached`` to the history of the tensor."""
-    if level and not (is_batched(x) and x.level == level):
-        x = BatchedTensor(x, level, False)
-    if attached and dispatch.wants_gradient(x):
-        return x.view_as(x)
-    return dispatch.another(x).requires_grad_()
 
 
 def _reaches_others(outputs: Sequence[Any], own: Sequence[Any]) -> bool:
@@ -120,18 +109,14 @@ class Recorded:
         live = [(o, c) for o, c in zip(self.outputs, cotangents, strict=True) if c is not None and dispatch.wants_gradient(o)]
         again = context.grad_enabled and (self.recorded or _depth.value > 0 or any(takes_part(c) for _, c in live))
         if not live:
-            return [_zeros(x) for x in self.inputs]
+            return [zeros_of(x) for x in self.inputs]
         found = tape_grad([o for o, _ in live], self.inputs, [c for _, c in live], True, again, True)
-        return [_zeros(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
+        return [zeros_of(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
     def tensors(self, name: str) -> None:
         for output in self.outputs:
             if not isinstance(output, TensorBase):
                 raise RuntimeError(f"{name}: Expected f(*args) to return only tensors, got unsupported type {type(output).__name__}")
-
-
-def _zeros(x: Any) -> Any:
-    return zeros(x.meta.shape, dtype=x.meta.dtype, device=x.meta.device)
 
 
 def _needed(x: Any) -> Any:
@@ -184,7 +169,7 @@ def gradients_of(func: Callable[..., Any], argnums: Any, has_aux: bool, args: tu
 
 
 def _ones(x: Any) -> Any:
-    return _zeros(x).fill_(1)
+    return zeros_of(x).fill_(1)
 
 
 def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -233,32 +218,19 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (recorded.result, pull, recorded.aux) if has_aux else (recorded.result, pull)
 
 
-class Linear:
+class Linear(Pushforward):
     """The derivative of a recorded function as a linear function of tangents."""
 
     def __init__(self, recorded: Recorded) -> None:
-        self.recorded = recorded
-        live = [k for k, o in enumerate(recorded.outputs) if dispatch.wants_gradient(o)]
-        self.places: list[int] = []
-        self.weights: list[Any] = []
-        self.pulled: list[Any] = []
         with _deeper():
-            weights = [fresh(_zeros(recorded.outputs[k]), recorded.level, False) for k in live]
-            found = tape_grad([recorded.outputs[k] for k in live], recorded.inputs, weights, True, True, True) if live else ()
-        for i, g in enumerate(found):
-            if g is not None and dispatch.wants_gradient(g):
-                self.places.append(i)
-                self.pulled.append(g)
-        self.weights, self.live = weights, live
+            super().__init__(recorded.outputs, recorded.inputs, recorded.level)
+        self.recorded = recorded.recorded
 
-    def push(self, tangents: Sequence[Any]) -> list[Any]:
+    def tangents(self, given: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs."""
-        given = [tangents[i] for i in self.places]
-        recorded = self.recorded
-        again = context.grad_enabled and (recorded.recorded or _depth.value > 0 or any(map(takes_part, given)))
-        found = tape_grad(self.pulled, self.weights, given, True, again, True) if given else [None] * len(self.live)
-        by_output = dict(zip(self.live, found, strict=True))
-        return [_zeros(o) if by_output.get(k) is None else by_output[k] for k, o in enumerate(recorded.outputs)]
+        again = context.grad_enabled and (self.recorded or _depth.value > 0 or any(map(takes_part, given)))
+        found = self.push(given, again)
+        return [zeros_of(o) if t is None else t for t, o in zip(found, self.outputs, strict=True)]
 
 
 def jvp(
@@ -266,7 +238,7 @@ def jvp(
 ) -> Any:
     """What ``func(*primals)`` returns, and the product of its Jacobian with the tangents, of the structure and shapes of the primals.
 
-    With ``has_aux`` ``func`` returns (output, aux), and aux comes third. Exact: see the module. With ``strict`` an output that does not
+    With ``has_aux`` ``func`` returns (output, aux), and aux comes third. Exact, as the module says. With ``strict`` an output that does not
     depend on the primals raises RuntimeError, else its tangent is zeros.
 
     >>> import flambeau as torch
@@ -279,7 +251,7 @@ def jvp(
     linear = Linear(recorded)
     if strict and (len(linear.live) < len(recorded.outputs)):
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs.")
-    pushed = recorded.spec.unflatten(linear.push(given))
+    pushed = recorded.spec.unflatten(linear.tangents(given))
     return (recorded.result, pushed, recorded.aux) if has_aux else (recorded.result, pushed)
 
 
@@ -317,7 +289,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     linear = Linear(recorded)
 
     def push(*tangents: Any) -> Any:
-        return recorded.spec.unflatten(linear.push(_check_tangents("linearize(f, *primals)", primals, tangents)))
+        return recorded.spec.unflatten(linear.tangents(_check_tangents("linearize(f, *primals)", primals, tangents)))
 
     return recorded.result, push
 

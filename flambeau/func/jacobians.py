@@ -113,7 +113,7 @@ def forward_jacobian(func: Any, argnums: Any, has_aux: bool, randomness: str, ar
     recorded = Recorded(func, args, kwargs, argnums, has_aux)
     recorded.tensors("jacfwd")
     linear = Linear(recorded)
-    columns = _in_chunks(lambda *tangents: linear.push(tangents), recorded.inputs, None, randomness)
+    columns = _in_chunks(lambda *tangents: linear.tangents(tangents), recorded.inputs, None, randomness)
     sizes = [x.meta.numel for x in recorded.inputs]
     values: list[list[Any]] = []
     for output, column in zip(recorded.outputs, columns, strict=True):
