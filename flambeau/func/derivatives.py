@@ -54,7 +54,7 @@ def _reaches_others(outputs: Sequence[Any], own: Sequence[Any]) -> bool:
         return True
     stops = {id(t) for t in own}
     seen: set[int] = set()
-    stack = [edge[0] for t in outputs if (edge := dispatch.edge_of(t)) is not None]
+    stack = [edge[0] for t in outputs if isinstance(t, TensorBase) and (edge := dispatch.edge_of(t)) is not None]
     while stack:
         entry = stack.pop()
         if id(entry) in seen:
