@@ -61,6 +61,8 @@ def ones_like(tensor: Any) -> Any:
 
 
 def sum_of(a: Any, b: Any, own: bool) -> Any:
+    if a.is_sparse or b.is_sparse:
+        return a + b
     if own and not context.grad_enabled and context.capture is None and a.meta is b.meta and not dispatch.level_of([a, b]):
         return dispatch.call_into(ALL["add"], a, (a, b), {})
     return ALL["add"](a, b)
@@ -70,7 +72,9 @@ def accumulate(leaf: Any, gradient: Any) -> None:
     """Add a gradient to ``leaf.grad``; the first one is kept as it is unless others may see its memory."""
     if context.capture is not None:
         context.capture.gradient_read(leaf)
-    if leaf._grad is None:
+    if gradient.is_sparse or (leaf._grad is not None and leaf._grad.is_sparse):
+        leaf._grad = gradient if leaf._grad is None else leaf._grad + gradient
+    elif leaf._grad is None:
         recorded = context.grad_enabled and gradient._requires_grad
         leaf._grad = gradient if recorded or (gradient.view_of is None and gradient.meta.contiguous) else ALL["clone"](gradient)
     elif context.grad_enabled:
