@@ -651,6 +651,7 @@ _LAZY = {
     "func": ("flambeau.func", None),
     "vmap": ("flambeau.func", "vmap"),
     "sparse": ("flambeau.sparse", None),
+    "nested": ("flambeau.nested", None),
     "sparse_coo_tensor": ("flambeau.sparse", "sparse_coo_tensor"),
     "sparse_csr_tensor": ("flambeau.sparse", "sparse_csr_tensor"),
     "spmm": ("flambeau.sparse", "mm"),

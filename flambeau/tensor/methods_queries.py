@@ -77,6 +77,10 @@ class QueryMethods(TensorBase):
         """The nonzero elements of a matrix, row by row."""
         return _sparse("to_sparse")(self, dense_dim=dense_dim).to_sparse_csr()
 
+    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Any:
+        """Of a nested tensor: see ``torch.nested.to_padded_tensor``."""
+        raise RuntimeError("to_padded_tensor: needs a nested tensor, this one is dense already; torch.nn.functional.pad() makes it longer")
+
     def sparse_mask(self, mask: Any) -> Any:
         """The elements at the places of a sparse tensor."""
         raise RuntimeError("sparse_mask: the mask must be a sparse tensor; multiply by a dense one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 from flambeau.core.dtypes import dtype
@@ -36,12 +37,15 @@ class _NoMemory:
 class OtherLayout(Tensor):
     """A tensor that consists of others. ``table`` has for each public name what it does; ``kind`` names the layout in errors.
 
+    The functions named in ``elementwise`` are done by ``of_values``, which is given the function.
+
     Public functions are made to look for such tensors when the first one is made.
     """
 
     __slots__ = ()
     kind = "of this layout"
     table: Mapping[str, Callable[..., Any]] = {}
+    elementwise: frozenset[str] = frozenset()
     __torch_function__ = staticmethod(overriding.plain_function)  # type: ignore[assignment] - until there is an instance
 
     def __new__(cls, shape: Sequence[int], element: dtype, device: Any) -> Self:
@@ -53,6 +57,11 @@ class OtherLayout(Tensor):
         memory.pending = _NoMemory()
         fill_base(made, memory, memory.address, meta_of(tuple(shape), element, None, device))
         return made
+
+    @staticmethod
+    def of_values(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """An elementwise function, by that of the values."""
+        return NotImplemented
 
     def materialize(self) -> Any:
         raise NotImplementedError(f"the elements of a {self.kind} tensor do not lie in one memory; call .to_dense() first")
@@ -66,6 +75,8 @@ def _by_table(
     if name in _PLAIN:
         return overriding.plain_function(func, types, args, kwargs)
     found = cls.table.get(name)
+    if found is None and name in cls.elementwise:
+        found = partial(cls.of_values, func)
     result = NotImplemented if found is None else found(*args, **(kwargs or {}))
     if result is NotImplemented:
         layouts = ", ".join(sorted({k.kind for k in types if issubclass(k, OtherLayout)}))
