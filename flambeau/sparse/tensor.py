@@ -114,6 +114,9 @@ class CooTensor(SparseTensor):
     def _with(self, held: Any) -> CooTensor:
         return CooTensor(self.places.to(held.device), held, self.meta.shape, self.sorted)
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return CooTensor, (self.places, self.held, tuple(self.shape), self.sorted)
+
     def sparse_dim(self) -> int:
         return self.places.shape[0]
 
@@ -230,6 +233,9 @@ class CsrTensor(SparseTensor):
 
     def _with(self, held: Any) -> CsrTensor:
         return CsrTensor(self.pointers.to(held.device), self.columns.to(held.device), held, self.meta.shape)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return CsrTensor, (self.pointers, self.columns, self.held, tuple(self.shape))
 
     def crow_indices(self) -> Any:
         """Where each row begins, and the end: [rows + 1]."""
