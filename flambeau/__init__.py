@@ -40,8 +40,8 @@ from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last
 from flambeau.core.layout import channels_last_3d as channels_last_3d
 from flambeau.core.layout import contiguous_format as contiguous_format
-from flambeau.core.layout import preserve_format as preserve_format
 from flambeau.core.layout import jagged as jagged
+from flambeau.core.layout import preserve_format as preserve_format
 from flambeau.core.layout import sparse_coo as sparse_coo
 from flambeau.core.layout import sparse_csr as sparse_csr
 from flambeau.core.layout import strided as strided

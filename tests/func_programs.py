@@ -203,7 +203,8 @@ def operators(torch: Any, make: Maker) -> Any:
     vmap, linalg, x = torch.vmap, torch.linalg, make(5, 3)
     matrix = make(4, 3, 3)
     matrix = matrix @ matrix.transpose(1, 2) + torch.eye(3)
-    pairs, orders = torch.tensor([[0, 1], [2, 0], [1, 1], [2, 2], [0, 0]]), torch.tensor([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1], [0, 2, 1]])
+    pairs = torch.tensor([[0, 1], [2, 0], [1, 1], [2, 2], [0, 0]])
+    orders = torch.tensor([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1], [0, 2, 1]])
     z = torch.complex(make(4, 3), make(4, 3))
     return (
         vmap(linalg.inv)(matrix), vmap(linalg.cholesky)(matrix), vmap(linalg.solve, (0, None))(matrix, make(3)), vmap(linalg.det)(matrix),
@@ -216,7 +217,8 @@ def operators(torch: Any, make: Maker) -> Any:
         vmap(lambda a: a.view(3, 1).expand(3, 2))(x), vmap(torch.diag)(x), vmap(lambda a: a.flip(0))(x), vmap(lambda a: a.var())(x),
         vmap(lambda a: torch.nn.functional.scaled_dot_product_attention(a, a, a))(make(3, 2, 4, 5)),
         vmap(torch.nn.functional.cross_entropy)(make(3, 4, 5), torch.tensor([[0, 1, 2, 3]] * 3)),
-        vmap(lambda a: (a * a.conj()).real.sum())(z), vmap(lambda a: torch.view_as_real(a).sum(0))(z), vmap(lambda a: torch.outer(a, a) @ a)(z),
+        vmap(lambda a: (a * a.conj()).real.sum())(z), vmap(lambda a: torch.view_as_real(a).sum(0))(z),
+        vmap(lambda a: torch.outer(a, a) @ a)(z),
         vmap(lambda a: a.sum() * make(3).double())(x), vmap(lambda a: a.sum() * torch.ones(2, dtype=torch.float16))(x.double()),
     )  # fmt: skip
 

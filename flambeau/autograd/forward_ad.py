@@ -76,7 +76,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         if not isinstance(value, TensorBase) or not value.meta.dtype.is_inexact:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {getattr(value, 'dtype', type(value).__name__)}")
     if tensor.meta.shape != tangent.meta.shape:
-        raise RuntimeError(f"make_dual: Expected tangent to have the shape of the primal, {list(tensor.shape)}, but got {list(tangent.shape)}")
+        raise RuntimeError(f"make_dual: Expected a tangent of the primal's shape {list(tensor.shape)}, but got {list(tangent.shape)}")
     dual = fresh(tensor, context.batching[-1].serial if context.batching else 0, context.grad_enabled)
     _state.duals.append((dual, tangent))
     return dual

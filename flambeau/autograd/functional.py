@@ -56,7 +56,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     outputs = func(*given)
     many = _tuple(outputs)
     if v is None and any(x.meta.numel != 1 for x in given):
-        raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+        raise RuntimeError("The vector v can only be None if the input to the user-provided function is a single Tensor of one element.")
     tangents = [ops.clone(x.detach()).fill_(1) for x in given] if v is None else list(_tuple(v))
     found = Pushforward(many, given).push(tangents, create_graph)
     if strict and any(t is None for t in found):

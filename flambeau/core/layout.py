@@ -44,7 +44,8 @@ preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 
-_NAMED = {value.name: value for value in (strided, sparse_coo, sparse_csr, jagged, contiguous_format, preserve_format, channels_last, channels_last_3d)}
+_LAYOUTS = (strided, sparse_coo, sparse_csr, jagged)
+_NAMED = {value.name: value for value in (*_LAYOUTS, contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 def by_name(name: str) -> _Named:

@@ -37,7 +37,8 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
     if output_size is not None:
         length = output_size[input.ragged]
         if length < longest or tuple(output_size[:1]) != (len(input.sizes),):
-            raise RuntimeError(f"to_padded_tensor: output_size {list(output_size)} does not hold {len(input.sizes)} tensors of up to {longest}")
+            told = f"{len(input.sizes)} tensors of up to {longest}"
+            raise RuntimeError(f"to_padded_tensor: output_size {list(output_size)} does not hold {told}")
         longest = length
     packed = _ragged_first(input)
     start = full((len(input.sizes), longest, *packed.shape[1:]), padding, dtype=packed.dtype, device=packed.device)
@@ -55,7 +56,8 @@ def _operand(a: NestedTensor, other: Any) -> Any:
         return other
     if isinstance(other, NestedTensor):
         if other.length is not a.length or other.ragged != a.ragged:
-            raise RuntimeError(f"cannot call a pointwise function with shapes {tuple(a.shape)} and {tuple(other.shape)}: the lengths differ in origin")
+            shapes = f"{tuple(a.shape)} and {tuple(other.shape)}"
+            raise RuntimeError(f"cannot call a pointwise function with shapes {shapes}: the lengths differ in origin")
         return other.packed
     missing = a.ndim - other.ndim
     if missing < 0:
@@ -238,12 +240,12 @@ def _embedding(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _ELEMENTWISE = (
-    "abs neg negative exp log sqrt rsqrt sin cos tan tanh sigmoid erf exp2 expm1 log1p log2 log10 square reciprocal sign floor ceil round trunc "
-    "isnan isinf isfinite logical_not bitwise_not clamp clamp_min clamp_max float double half bfloat16 long int bool nan_to_num add sub mul div "
-    "pow maximum minimum eq ne lt le gt ge logical_and logical_or atan2 remainder floor_divide true_divide multiply subtract divide where "
-    "masked_fill lerp addcmul __radd__ __rmul__ __rsub__ __rdiv__ __rtruediv__ __rpow__ bitwise_and bitwise_or relu gelu silu elu leaky_relu "
-    "softplus selu celu mish relu6 hardtanh hardswish hardsigmoid logsigmoid softsign tanhshrink dropout zeros_like ones_like full_like "
-    "empty_like rand_like randn_like"
+    "abs neg negative exp log sqrt rsqrt sin cos tan tanh sigmoid erf exp2 expm1 log1p log2 log10 square reciprocal sign floor ceil "
+    "round trunc isnan isinf isfinite logical_not bitwise_not clamp clamp_min clamp_max float double half bfloat16 long int bool "
+    "nan_to_num add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or atan2 remainder floor_divide true_divide "
+    "multiply subtract divide where masked_fill lerp addcmul __radd__ __rmul__ __rsub__ __rdiv__ __rtruediv__ __rpow__ bitwise_and "
+    "bitwise_or relu gelu silu elu leaky_relu softplus selu celu mish relu6 hardtanh hardswish hardsigmoid logsigmoid softsign "
+    "tanhshrink dropout zeros_like ones_like full_like empty_like rand_like randn_like"
 )
 _TABLE: dict[str, Callable[..., Any]] = {
     "sum": _sum, "mean": _mean, "amax": _extreme("amax"), "amin": _extreme("amin"), "softmax": _softmax,
@@ -253,7 +255,9 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "layer_norm": _layer_norm, "embedding": _embedding, "to_padded_tensor": to_padded_tensor,
     "unbind": lambda a, dim=0: a.unbind(dim), "clone": lambda a, **_: a.clone(), "detach": lambda a: a.detach(),
     "data": lambda a: a.detach(), "numel": lambda a: a.numel(), "requires_grad": lambda a: a.requires_grad,
-    "to_dense": lambda a, dtype=None, **_: to_padded_tensor(a if dtype is None else a.to(dtype), 0.0), "backward": lambda a, *g: a.backward(*g),
+    "to_dense": lambda a, dtype=None, **_: to_padded_tensor(a if dtype is None else a.to(dtype), 0.0),
+    "backward": lambda a, *g: a.backward(*g),
 }  # fmt: skip
 
-NestedTensor.table, NestedTensor.elementwise, NestedTensor.of_values = _TABLE, frozenset(_ELEMENTWISE.split()), staticmethod(_elementwise)
+NestedTensor.table, NestedTensor.elementwise = _TABLE, frozenset(_ELEMENTWISE.split())
+NestedTensor.of_values = staticmethod(_elementwise)

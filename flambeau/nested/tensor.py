@@ -42,9 +42,9 @@ class NestedTensor(OtherLayout):
     length: RaggedSize
     ragged: int
     sizes: tuple[int, ...]
-    kind = "nested (jagged)"
+    called = "nested (jagged)"
     is_nested = True
-    layout = jagged
+    layout = jagged  # type: ignore[assignment]
 
     def __new__(cls, packed: Any, bounds: Any, sizes: tuple[int, ...], length: RaggedSize, ragged: int = 1) -> NestedTensor:
         made = super().__new__(cls, (len(sizes), *packed.shape), packed.dtype, packed.device)
@@ -184,9 +184,8 @@ def _packed(name: str, tensors: Sequence[Any]) -> NestedTensor:
     first = tensors[0]
     for t in tensors:
         if t.ndim != first.ndim or not t.ndim or t.shape[1:] != first.shape[1:] or t.dtype is not first.dtype:
-            raise RuntimeError(
-                f"{name}: tensors may differ in their first dimension only, got {first.dtype} {list(first.shape)} and {t.dtype} {list(t.shape)}"
-            )
+            told = f"{first.dtype} {list(first.shape)} and {t.dtype} {list(t.shape)}"
+            raise RuntimeError(f"{name}: tensors may differ in their first dimension only, got {told}")
     sizes = tuple([int(t.shape[0]) for t in tensors])
     bounds = tensor([0, *itertools.accumulate(sizes)], dtype=dtypes.int64, device=first.device)
     return NestedTensor(ops.cat(list(tensors), 0), bounds, sizes, RaggedSize())
@@ -237,7 +236,7 @@ def nested_tensor_from_jagged(
         offsets = ops.cat([ops.zeros((1,), dtypes.int64).to(lengths.device), ops.cumsum(ops.to_dtype(lengths, dtypes.int64), 0)], 0)
         lengths = None
     if lengths is not None:
-        raise NotImplementedError("nested_tensor_from_jagged: gaps between the tensors (offsets and lengths) are not implemented; give one of them")
+        raise NotImplementedError("nested_tensor_from_jagged: gaps (offsets and lengths) are not implemented; give one of them")
     known = _met.get(id(offsets))
     if known is None or known[0] is not offsets:
         ends = offsets.tolist()
@@ -247,7 +246,8 @@ def nested_tensor_from_jagged(
             del _met[next(iter(_met))]
     ragged = 1 if jagged_dim is None else jagged_dim
     if not 1 <= ragged <= values.ndim or sum(known[1]) != values.shape[ragged - 1]:
-        raise RuntimeError(f"nested_tensor_from_jagged: offsets up to {sum(known[1])} and jagged_dim={ragged} do not fit values {list(values.shape)}")
+        told = f"offsets up to {sum(known[1])} and jagged_dim={ragged} do not fit values {list(values.shape)}"
+        raise RuntimeError(f"nested_tensor_from_jagged: {told}")
     return NestedTensor(values, ops.to_dtype(offsets, dtypes.int64), known[1], known[2], ragged)
 
 

@@ -14,5 +14,6 @@ from flambeau.optim.sgd import SGD
 from flambeau.optim.sparse_adam import SparseAdam
 
 __all__ = [
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "SparseAdam", "lr_scheduler", "optimizer",
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "SparseAdam", "lr_scheduler",
+    "optimizer",
 ]  # fmt: skip

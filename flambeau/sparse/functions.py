@@ -90,7 +90,9 @@ def _by_groups(input: Any, dim: int, finish: Callable[[Any, Any, Any], Any]) -> 
     if a.dense_dim() or not -a.ndim <= dim < a.ndim:
         raise NotImplementedError(f"sparse.softmax: needs a tensor without dense dimensions and one of its dimensions, got dim={dim}")
     others = [d for d in range(a.ndim) if d != dim % a.ndim]
-    numbers = CooTensor(ops.stack([a.places[d] for d in others], 0), a.held, [a.shape[d] for d in others]).flat_places() if others else a.places[0] * 0
+    numbers = a.places[0] * 0
+    if others:
+        numbers = CooTensor(ops.stack([a.places[d] for d in others], 0), a.held, [a.shape[d] for d in others]).flat_places()
     groups, inverse = unique(numbers, return_inverse=True)
     count = groups.shape[0]
     start = ops.zeros((count,), a.held.dtype).to(a.held.device)
@@ -221,11 +223,13 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 _TABLE: Table = {
-    "mm": mm, "spmm": mm, "smm": mm, "hspmm": mm, "matmul": _matmul, "__matmul__": _matmul, "__rmatmul__": lambda a, b: _matmul(b, a), "mv": _matmul,
+    "mm": mm, "spmm": mm, "smm": mm, "hspmm": mm, "matmul": _matmul, "__matmul__": _matmul, "mv": _matmul,
+    "__rmatmul__": lambda a, b: _matmul(b, a),
     "addmm": addmm, "sspaddmm": addmm, "add": _add, "add_": _add_, "__radd__": lambda a, b: _add(b, a), "__iadd__": _add_, "sub": _sub,
     "subtract": _sub, "mul": _mul, "multiply": _mul, "__rmul__": _mul, "div": _div, "divide": _div, "true_divide": _div, "t": _t, "T": _t,
     "mT": _t, "transpose": _transpose, "swapaxes": _transpose, "sum": _total, "sparse_mask": _sparse_mask, "index_select": _index_select,
-    "to_dense": lambda a, *args, **kwargs: a.to_dense(*args, **kwargs), "softmax": lambda a, dim, *_, dtype=None: softmax(a, dim, dtype=dtype),
+    "to_dense": lambda a, *args, **kwargs: a.to_dense(*args, **kwargs),
+    "softmax": lambda a, dim, *_, dtype=None: softmax(a, dim, dtype=dtype),
     "log_softmax": lambda a, dim, *_, dtype=None: log_softmax(a, dim, dtype=dtype), "equal": _equal, "clone": lambda a, **_: a.clone(),
     "detach": lambda a: a.detach(), "is_sparse": lambda a: a.is_sparse, "is_coalesced": lambda a: a.is_coalesced(),
     "zeros_like": lambda a, **_: CooTensor(a.to_sparse_coo().places[:, :0], a.held[:0], a.shape, True), "data": lambda a: a.detach(),

@@ -13,10 +13,10 @@ from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.layout import sparse_coo, sparse_csr
 from flambeau.ops.declare import default_float
-from flambeau.tensor.other_layout import OtherLayout
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import as_tensor, tensor
 from flambeau.tensor.functions_index import unique
+from flambeau.tensor.other_layout import OtherLayout
 from flambeau.tensor.printing import parts_text
 
 __all__ = ["CooTensor", "CsrTensor", "SparseTensor", "sparse_coo_tensor", "sparse_csr_tensor"]
@@ -102,9 +102,9 @@ class CooTensor(SparseTensor):
     __slots__ = ("places", "sorted")
     places: Any
     sorted: bool
-    kind = "sparse COO"
+    called = "sparse COO"
     is_sparse = True
-    layout = sparse_coo
+    layout = sparse_coo  # type: ignore[assignment]
 
     def __new__(cls, places: Any, held: Any, shape: Sequence[int], sorted: bool = False) -> CooTensor:
         made = super().__new__(cls, shape, held.dtype, held.device)
@@ -161,7 +161,8 @@ class CooTensor(SparseTensor):
         if self._nnz() < 2:
             return CooTensor(self.places, self.held, self.meta.shape, True)
         numbers, inverse = unique(self.flat_places(), return_inverse=True)
-        held = ops.index_add(ops.zeros((numbers.shape[0], *self.held.shape[1:]), self.held.dtype).to(self.held.device), 0, inverse, self.held)
+        start = ops.zeros((numbers.shape[0], *self.held.shape[1:]), self.held.dtype).to(self.held.device)
+        held = ops.index_add(start, 0, inverse, self.held)
         return CooTensor(places_of(numbers, self.meta.shape[: self.sparse_dim()]), held, self.meta.shape, True)
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Any:
@@ -222,9 +223,9 @@ class CsrTensor(SparseTensor):
     __slots__ = ("columns", "pointers")
     pointers: Any
     columns: Any
-    kind = "sparse CSR"
+    called = "sparse CSR"
     is_sparse_csr = True
-    layout = sparse_csr
+    layout = sparse_csr  # type: ignore[assignment]
 
     def __new__(cls, pointers: Any, columns: Any, held: Any, shape: Sequence[int]) -> CsrTensor:
         made = super().__new__(cls, shape, held.dtype, held.device)
@@ -305,15 +306,15 @@ def sparse_coo_tensor(
     if places.ndim != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(places.shape)}")
     if not held.ndim or held.shape[0] != places.shape[1]:
-        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {places.shape[1]}, nnz from values: {list(held.shape)}")
+        told = f"nnz from indices: {places.shape[1]}, nnz from values: {list(held.shape)}"
+        raise RuntimeError(f"indices and values must have same nnz, but got {told}")
     _check_places(places, size)
     if size is None:
         size = [int(n) + 1 for n in places.amax(1).tolist()] + list(held.shape[1:]) if places.shape[1] else [0] * places.shape[0]
     shape = tuple(int(n) for n in size)
     if shape[places.shape[0] :] != tuple(held.shape[1:]):
-        raise RuntimeError(
-            f"values has incorrect size, expected {[places.shape[1], *shape[places.shape[0] :]]}, got {list(held.shape)}: the size is {list(shape)}"
-        )
+        wanted = [places.shape[1], *shape[places.shape[0] :]]
+        raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(held.shape)}: the size is {list(shape)}")
     return CooTensor(places, held, shape, bool(is_coalesced))
 
 
@@ -332,8 +333,8 @@ def _check_places(places: Any, size: Any) -> None:
 
 
 def sparse_csr_tensor(
-    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    check_invariants: bool | None = None, pin_memory: bool = False,
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, check_invariants: bool | None = None, pin_memory: bool = False,
 ) -> CsrTensor:  # fmt: skip
     """A matrix by rows: row i has the values from ``crow_indices[i]`` up to ``crow_indices[i + 1]`` in the columns ``col_indices``.
 
@@ -347,7 +348,7 @@ def sparse_csr_tensor(
     held = _values_of(values, dtype, device, requires_grad)
     pointers, columns = as_tensor(crow_indices, device=held.device), as_tensor(col_indices, device=held.device)
     if pointers.ndim != 1 or columns.ndim != 1 or held.ndim != 1:
-        raise NotImplementedError("sparse_csr_tensor: batches of matrices and dense dimensions are not implemented; use one tensor for each")
+        raise NotImplementedError("sparse_csr_tensor: batches and dense dimensions are not implemented; use one tensor for each")
     if columns.shape != held.shape or int(pointers[-1].item()) != held.shape[0]:
         raise RuntimeError(
             f"sparse_csr_tensor: {int(pointers[-1].item())} elements by crow_indices, {columns.shape[0]} columns and {held.shape[0]} values"

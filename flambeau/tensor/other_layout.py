@@ -35,7 +35,7 @@ class _NoMemory:
 
 
 class OtherLayout(Tensor):
-    """A tensor that consists of others. ``table`` has for each public name what it does; ``kind`` names the layout in errors.
+    """A tensor that consists of others. ``table`` has for each public name what it does; ``called`` names the layout in errors.
 
     The functions named in ``elementwise`` are done by ``of_values``, which is given the function.
 
@@ -43,7 +43,7 @@ class OtherLayout(Tensor):
     """
 
     __slots__ = ()
-    kind = "of this layout"
+    called = "of this layout"
     table: Mapping[str, Callable[..., Any]] = {}
     elementwise: frozenset[str] = frozenset()
     __torch_function__ = staticmethod(overriding.plain_function)  # type: ignore[assignment] - until there is an instance
@@ -64,12 +64,13 @@ class OtherLayout(Tensor):
         return NotImplemented
 
     def materialize(self) -> Any:
-        raise NotImplementedError(f"the elements of a {self.kind} tensor do not lie in one memory; call .to_dense() first")
+        raise NotImplementedError(f"the elements of a {self.called} tensor do not lie in one memory; call .to_dense() first")
 
 
 def _by_table(
-    cls: type[OtherLayout], func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-) -> Any:
+    cls: type[OtherLayout], func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> Any:  # fmt: skip
     told = overriding.name_of(func) or getattr(func, "__qualname__", repr(func))
     name = told.removesuffix(".__get__").rpartition(".")[2]
     if name in _PLAIN:
@@ -79,7 +80,7 @@ def _by_table(
         found = partial(cls.of_values, func)
     result = NotImplemented if found is None else found(*args, **(kwargs or {}))
     if result is NotImplemented:
-        layouts = ", ".join(sorted({k.kind for k in types if issubclass(k, OtherLayout)}))
+        layouts = ", ".join(sorted({k.called for k in types if issubclass(k, OtherLayout)}))
         raise NotImplementedError(
             f"{told} is not implemented for {layouts} tensors with these arguments; convert them with .to_dense(), or work on .values()"
         )
