@@ -40,13 +40,16 @@ from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last
 from flambeau.core.layout import channels_last_3d as channels_last_3d
 from flambeau.core.layout import contiguous_format as contiguous_format
+from flambeau.core.layout import jagged as jagged
 from flambeau.core.layout import preserve_format as preserve_format
 from flambeau.core.layout import sparse_coo as sparse_coo
+from flambeau.core.layout import sparse_csr as sparse_csr
 from flambeau.core.layout import strided as strided
 from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
 from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
 from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor import methods_queries as _queries
 from flambeau.tensor import overriding as _overriding
 from flambeau.tensor.creation import arange as arange
 from flambeau.tensor.creation import as_tensor as as_tensor
@@ -651,6 +654,14 @@ _LAZY = {
     "compiler": ("flambeau.compiler", None),
     "compile": ("flambeau.compiler", "compile"),
     "cuda": ("flambeau.cuda", None),
+    "func": ("flambeau.func", None),
+    "vmap": ("flambeau.func", "vmap"),
+    "sparse": ("flambeau.sparse", None),
+    "nested": ("flambeau.nested", None),
+    "sparse_coo_tensor": ("flambeau.sparse", "sparse_coo_tensor"),
+    "sparse_csr_tensor": ("flambeau.sparse", "sparse_csr_tensor"),
+    "spmm": ("flambeau.sparse", "mm"),
+    "smm": ("flambeau.sparse", "mm"),
     "linalg": ("flambeau.linalg", None),
     "fft": ("flambeau.fft", None),
     "special": ("flambeau.special", None),
@@ -726,4 +737,5 @@ def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
 # Module.compile reaches the compiler through this until the compiler is loaded.
 _compile_hook.set_compile_function(_compile_when_called)
 
+_queries.set_sparse(lambda name: getattr(importlib.import_module("flambeau.sparse.tensor"), name))
 _overriding.publish("torch", globals())

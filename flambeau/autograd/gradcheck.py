@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from flambeau.tensor import Tensor
-from flambeau.tensor.autograd import grad
 from flambeau.tensor.grad_mode import no_grad
+from flambeau.tensor.gradients import grad
 
 
 class GradcheckError(RuntimeError):

@@ -96,9 +96,9 @@ class Entered:
     """A Python function that native code calls: the call comes back to the interpreter."""
 
     def __init__(self, semantics: Calls, function: Any) -> None:
+        functools.update_wrapper(self, function)  # which copies the attributes of what may wrap an object of this class
         self.semantics = semantics
         self.function = function
-        functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.semantics.fixed(self.semantics.call(self.function, args, kwargs))

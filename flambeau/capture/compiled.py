@@ -74,7 +74,7 @@ class CompiledFunction:
                 return found
         if stance[0] == "force_eager":
             return self.function(*args, **kwargs)
-        special = context.capture is not None or context.function_modes or context.operator_modes
+        special = context.capture is not None or context.function_modes or context.operator_modes or context.batching
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:

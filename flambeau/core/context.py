@@ -13,9 +13,10 @@ class Context(threading.local):
     that operator calls go to instead of running, or None. ``anomaly``: check gradients for NaN and tell where they come from.
     ``generator``: what random numbers are drawn from in place of the default generator, or None. ``function_modes``,
     ``operator_modes``: those entered that see calls of public functions, and operators, the innermost last. ``overriding``: whether
-    ``__torch_function__`` of arguments is asked. ``autocast``: kinds of devices with
-    the type that products are computed in there; ``autocast_cache``: parameters that were cast to it, by id, or None;
-    ``autocast_cached``: whether a block keeps them; ``autocast_dtypes``: the types to use, by kind of device, where they were set.
+    ``__torch_function__`` of arguments is asked. ``autocast``: kinds of devices with the type that products are computed in there;
+    ``autocast_cache``: parameters that were cast to it, by id, or None;
+    ``autocast_cached``: whether a block keeps them; ``autocast_dtypes``: the types to use, by kind of device, where they were set;
+    ``batching``: the calls of ``vmap`` that are under way, the innermost last.
     ``devices``: where new tensors are made, the innermost ``with device`` last, None for the CPU."""
 
     grad_enabled: bool = True
@@ -30,6 +31,7 @@ class Context(threading.local):
     autocast_cache: dict[int, Any] | None = None
     autocast_cached: bool = True
     autocast_dtypes: dict[str, Any] = {}  # replaced, never changed
+    batching: tuple[Any, ...] = ()
     devices: tuple[Any, ...] = (None,)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -48,6 +50,8 @@ class Context(threading.local):
             _publisher(32, bool(value))
         elif name == "operator_modes":
             _publisher(64, bool(value))
+        elif name == "batching":
+            _publisher(2048, bool(value))
         elif name == "autocast":
             on = autocast_bits(value)
             for bit in (128, 256, 512, 1024):
@@ -55,11 +59,12 @@ class Context(threading.local):
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode, 32 modes of functions, 64 of operators, from 128 on autocast, a bit for each kind of device and type."""
+        16 inference mode, 32 modes of functions, 64 of operators, from 128 on autocast, a bit for each kind of device and type,
+        2048 calls are batched."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
             | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes) << 6
-            | autocast_bits(self.autocast)
+            | autocast_bits(self.autocast) | bool(self.batching) << 11
         )  # fmt: skip
 
 

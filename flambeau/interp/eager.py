@@ -96,6 +96,15 @@ def plan_function(
     return RunPlan(function, bound, outputs, None, into)
 
 
+def unbound_plan(
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], results: Sequence[Result],
+    into: tuple[int | None, ...] = (),
+) -> RunPlan:  # fmt: skip
+    """What a function gives for operands with these metas, without a program: for calls that run in another form."""
+    into = into or (None,) * len(function.graph.outputs)
+    return RunPlan(function, None, _output_metas(function, dict(sizes), results, metas, into), None, into)
+
+
 def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
     if folding is None:
         return meta.shape, meta.strides
@@ -194,8 +203,10 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(operands[target])
     bound = plan.bound
     assert bound is not None
-    if any(o.memory.pending is not None for o in operands):
-        raise RuntimeError(f"{plan.function.name}: an operand was never computed: the call that it was recorded in raised")
+    pending = next((o.memory.pending for o in operands if o.memory.pending is not None), None)
+    if pending is not None:
+        reason = getattr(pending, "reason", "an operand was never computed: the call that it was recorded in raised")
+        raise RuntimeError(f"{plan.function.name}: {reason}")
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)

@@ -348,6 +348,8 @@ from flambeau.ops.sorting import mode as mode
 from flambeau.ops.sorting import msort as msort
 from flambeau.ops.sorting import sort as sort
 from flambeau.ops.sorting import topk as topk
+from flambeau.ops.sparse import compressed_rows as compressed_rows
+from flambeau.ops.sparse import sparse_product as sparse_product
 from flambeau.ops.special import airy_ai as airy_ai
 from flambeau.ops.special import bessel_j0 as bessel_j0
 from flambeau.ops.special import bessel_j1 as bessel_j1

@@ -233,8 +233,12 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any, deriva
         elif role == "values":
             operands += by_name[name]
     outputs = tuple(half for n in ((out,) if isinstance(out, Node) else out) for half in (n.sources if n.dtype.is_complex else (n,)))
-    region = Region(derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
-    for node in outputs:
+    keep_as_region(Region(derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs))
+
+
+def keep_as_region(region: Region) -> None:
+    """Differentiate the outputs of a region as a whole."""
+    for node in region.outputs:
         if node is not None:
             _regions.setdefault(node, region)
 

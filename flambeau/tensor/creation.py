@@ -311,12 +311,14 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     else:
         order = wanted or sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
         out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind, device=device)
+    if dispatch.level_of([input]):
+        out = input.alike(out)
     return finished("empty_like", out, requires_grad, **options)
 
 
 def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Zeros in the shape and dtype of ``input``."""
-    if input.meta.contiguous and memory_format is None and input.meta.device is cpu:
+    if input.meta.contiguous and memory_format is None and input.meta.device is cpu and not dispatch.level_of([input]):
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
         options["device"] = options.get("device") or cpu
         return finished("zeros_like", out, requires_grad, **options)

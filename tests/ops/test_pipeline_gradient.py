@@ -9,7 +9,7 @@ import pytest
 
 from flambeau import ops
 from flambeau.ops.declare import ALL
-from flambeau.tensor.autograd import grad
+from flambeau.tensor.gradients import grad
 from tests.ops.operator_cases import samples_of
 from tests.ops.pipeline_cases import LAYOUTS, Differentiated, describe, layouts_for, tensor_over
 
