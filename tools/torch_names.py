@@ -121,7 +121,8 @@ def _documented(name: str, value: Any) -> bool:
     """Whether a name of torch is for programs; its ``__all__`` holds the classes of its compilers as well."""
     home = getattr(value, "__module__", None) or "torch"
     kept = "Size Generator Stream Event Tag Future GradScaler Tensor SymInt SymFloat SymBool OutOfMemoryError".split()
-    return not isinstance(value, type) or name in kept or name.endswith("Tensor") or not home.startswith(("torch._C", "torch.jit", "torch.nn")) and home != "torch"
+    inner = home == "torch" or home.startswith(("torch._C", "torch.jit", "torch.nn"))
+    return not (inner and isinstance(value, type)) or name in kept or name.endswith("Tensor")
 
 
 def _belongs(module: str, name: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import int64
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
 
 
 class InverseInfo(NamedTuple):
