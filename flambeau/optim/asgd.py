@@ -15,8 +15,9 @@ class ASGD(PerParameterOptimizer):
     """Steps of a rate that falls, and the mean of the parameters from step `t0` on, in the state's ``ax`` (Polyak and Juditsky, 1992)."""
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+        weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:  # fmt: skip
         check_rate(lr)
         check_range("weight_decay value", weight_decay)

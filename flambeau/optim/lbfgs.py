@@ -8,6 +8,7 @@ from typing import Any
 from flambeau import ops
 from flambeau.optim.optimizer import Optimizer, ParamsT, check_rate, real_view
 from flambeau.tensor import Tensor
+from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import enable_grad, no_grad
 
 __all__ = ["LBFGS"]
@@ -42,7 +43,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         """All gradients as one vector; zeros where there is none."""
-        found = [ops.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        found = [zeros_like(p) if p.grad is None else p.grad for p in self._params]
         return ops.cat([real_view(gradient).reshape(-1) for gradient in found])
 
     def _move(self, length: Any, direction: Tensor) -> None:

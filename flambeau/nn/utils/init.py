@@ -1,0 +1,25 @@
+"""Modules made without drawing initial values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from flambeau.nn.modules.module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """A Module whose parameters and buffers hold undefined values; its class must take ``device``, and no random number is drawn.
+
+    >>> import flambeau as torch
+    >>> tuple(torch.nn.utils.skip_init(torch.nn.Linear, 5, 1).weight.shape)
+    (1, 5)
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)
