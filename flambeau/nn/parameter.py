@@ -104,7 +104,7 @@ class UninitializedTensorMixin:
 
 def _overridden(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     attribute: Any = getattr(func, "__self__", None)  # of an accessor
-    name = attribute.fget.__name__ if isinstance(attribute, property) else func.__name__
+    name = attribute.fget.__name__ if isinstance(attribute, property) and attribute.fget else func.__name__
     if name in _KEPT_WHILE_UNKNOWN:
         found = plain_function(func, types, args, kwargs)
         # A buffer is replaced by what a conversion of it gives, whereas a parameter takes that for its data.

@@ -62,7 +62,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for layer in (self.head, *(layer for pair in self.tail for layer in pair)):
+        for layer in (self.head, *(layer for layer in self.tail.modules() if isinstance(layer, Linear))):
             layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> ASMoutput:
@@ -80,7 +80,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                                f"{target.max().item()}] were found. ")  # fmt: skip
         places, output = target.clone(), input.new_zeros(target.shape)
         for number, (start, end) in enumerate(self._ranges()[1:]):
-            (rows,) = ops.nonzero(ops.logical_and(target >= start, target < end)).unbind(1)
+            (rows,) = ops.logical_and(target >= start, target < end).nonzero(as_tuple=True)
             if rows.numel():
                 places.index_fill_(0, rows, self.shortlist_size + number)
                 within = F.log_softmax(self.tail[number](input.index_select(0, rows)), dim=1)

@@ -220,7 +220,7 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         self._check_width(input.data)
-        counts = [int(count) for count in input.batch_sizes.tolist()]
+        counts = [int(count) for count in input.batch_sizes.tolist()]  # pyright: ignore
         state = self._start(hx, input.data, counts[0], True, input.sorted_indices)
         data, final = self._layers(input.data, counts, state)
         if input.unsorted_indices is not None:

@@ -35,7 +35,7 @@ def _run(mode: str, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     hidden, projected = state[-1].shape[-1], state[0].shape[-1]
     layer = _GivenWeights(
         mode, width, hidden, given["num_layers"], given["has_biases"], given.get("batch_first", False), given["dropout"],
-        given["bidirectional"], projected if projected != hidden else 0, device="meta",
+        given["bidirectional"], projected if projected != hidden else 0,
     )  # fmt: skip
     layer._parameters.update(zip(layer._flat_weights_names, weights, strict=True))  # type: ignore[arg-type]
     layer.train(given["train"])

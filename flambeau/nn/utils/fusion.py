@@ -52,12 +52,12 @@ def _weights(
     weight: Tensor, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float, scale: Tensor | None, shift: Tensor | None,
     shape: list[int],
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    bias = zeros_like(mean).to(weight.dtype) if bias is None else bias
+    shifted = zeros_like(mean).to(weight.dtype) if bias is None else bias
     factor = ops.rsqrt(variance + eps) * (ones_like(mean) if scale is None else scale)
-    moved = (bias - mean) * factor + (zeros_like(mean) if shift is None else shift)
+    moved = (shifted - mean) * factor + (zeros_like(mean) if shift is None else shift)
     return (
         Parameter((weight * factor.reshape(shape)).detach().to(weight.dtype), weight.requires_grad),
-        Parameter(moved.detach().to(bias.dtype), bias.requires_grad),
+        Parameter(moved.detach().to(shifted.dtype), shifted.requires_grad),
     )
 
 

@@ -90,7 +90,7 @@ class ParametrizationList(ModuleList):
             _need_tensor(result, "A parametrization")
             _need_same(result, before, ("unparametrized {}", "parametrized {}"))
 
-    def _keep_one(self, original: Tensor, new: Tensor) -> None:
+    def _keep_one(self, original: Tensor, new: Any) -> None:
         for kind in ("dtype", "device"):
             if getattr(original, kind) != getattr(new, kind):
                 raise ValueError(f"When `right_inverse` outputs one tensor, it may not change the {kind}.\noriginal.{kind}: "

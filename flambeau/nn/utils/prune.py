@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from flambeau import ops
 from flambeau.nn.modules.module import Module
 from flambeau.nn.utils.convert_parameters import parameters_to_vector
 from flambeau.tensor import Tensor
@@ -351,7 +350,7 @@ def global_unstructured(
     values = parameters_to_vector([scores.get((module, name), value) for module, name, value in pairs]).detach()
     masks = parameters_to_vector([getattr(module, name + "_mask", ones_like(value)) for module, name, value in pairs]).detach()
     found = PruningContainer(method).compute_mask(values, masks)
-    for (module, name, value), mask in zip(pairs, ops.split(found, [value.numel() for *_, value in pairs]), strict=True):
+    for (module, name, value), mask in zip(pairs, found.split([value.numel() for *_, value in pairs]), strict=True):
         custom_from_mask(module, name, mask.view_as(value))
 
 
