@@ -622,14 +622,13 @@ from flambeau.tensor.typed_tensors import IntTensor as IntTensor
 from flambeau.tensor.typed_tensors import LongTensor as LongTensor
 from flambeau.tensor.typed_tensors import ShortTensor as ShortTensor
 from flambeau.tensor.typed_tensors import set_default_tensor_type as set_default_tensor_type
+from flambeau.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from flambeau import compiler as compiler
     from flambeau import nn as nn
     from flambeau import optim as optim
     from flambeau import utils as utils
-
-__version__ = "0.1.0"
 
 inf = math.inf
 nan = math.nan
@@ -660,6 +659,10 @@ _LAZY = {
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "_dynamo": ("flambeau._dynamo", None),
+    "jit": ("flambeau.jit", None),
+    "hub": ("flambeau.hub", None),
+    "library": ("flambeau.library", None),
+    "version": ("flambeau.version", None),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),
