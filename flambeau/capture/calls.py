@@ -127,7 +127,8 @@ class Calls(Operators):
             return aside(*args, **kwargs)
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
-        if kind is functools._lru_cache_wrapper:  # what it gives follows from its arguments alone, so it is entered like any other
+        # One graph cannot leave for the cache of a function; what that gives follows from its arguments alone.
+        if kind is functools._lru_cache_wrapper and self.session.one_graph:
             return self.call(function.__wrapped__, args, kwargs)
         if kind is Entered:
             return self.call(function.function, args, kwargs)
