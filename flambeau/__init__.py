@@ -659,6 +659,7 @@ _LAZY = {
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "_dynamo": ("flambeau._dynamo", None),
+    "array_api": ("flambeau.array_api", None),
     "jit": ("flambeau.jit", None),
     "hub": ("flambeau.hub", None),
     "library": ("flambeau.library", None),
