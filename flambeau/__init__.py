@@ -631,14 +631,13 @@ from flambeau.tensor.typed_tensors import IntTensor as IntTensor
 from flambeau.tensor.typed_tensors import LongTensor as LongTensor
 from flambeau.tensor.typed_tensors import ShortTensor as ShortTensor
 from flambeau.tensor.typed_tensors import set_default_tensor_type as set_default_tensor_type
+from flambeau.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from flambeau import compiler as compiler
     from flambeau import nn as nn
     from flambeau import optim as optim
     from flambeau import utils as utils
-
-__version__ = "0.1.0"
 
 inf = math.inf
 nan = math.nan
@@ -693,6 +692,11 @@ _LAZY = {
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "_dynamo": ("flambeau._dynamo", None),
+    "array_api": ("flambeau.array_api", None),
+    "jit": ("flambeau.jit", None),
+    "hub": ("flambeau.hub", None),
+    "library": ("flambeau.library", None),
+    "version": ("flambeau.version", None),
     "serialization": ("flambeau.serialization", None),
     "save": ("flambeau.serialization", "save"),
     "load": ("flambeau.serialization", "load"),
@@ -702,16 +706,46 @@ _LAZY = {
     "conv_transpose1d": ("flambeau.nn.functional", "conv_transpose1d"),
     "conv_transpose2d": ("flambeau.nn.functional", "conv_transpose2d"),
     "conv_transpose3d": ("flambeau.nn.functional", "conv_transpose3d"),
-    "avg_pool1d": ("flambeau.nn.functional", "avg_pool1d"),
-    "max_pool1d": ("flambeau.nn.functional", "max_pool1d"),
-    "max_pool2d": ("flambeau.nn.functional", "max_pool2d"),
-    "max_pool3d": ("flambeau.nn.functional", "max_pool3d"),
     "adaptive_avg_pool1d": ("flambeau.nn.functional", "adaptive_avg_pool1d"),
-    "adaptive_max_pool1d": ("flambeau.nn.functional", "adaptive_max_pool1d"),
+    "adaptive_max_pool1d": ("flambeau.nn.functional.torch_forms", "adaptive_max_pool1d"),
+    "affine_grid_generator": ("flambeau.nn.functional.torch_forms", "affine_grid_generator"),
+    "alpha_dropout_": ("flambeau.nn.functional.torch_forms", "alpha_dropout_"),
+    "avg_pool1d": ("flambeau.nn.functional.torch_forms", "avg_pool1d"),
+    "batch_norm": ("flambeau.nn.functional.torch_forms", "batch_norm"),
+    "binary_cross_entropy_with_logits": ("flambeau.nn.functional.torch_forms", "binary_cross_entropy_with_logits"),
+    "celu_": ("flambeau.nn.functional.torch_forms", "celu_"),
+    "conv_tbc": ("flambeau.nn.functional.torch_forms", "conv_tbc"),
+    "convolution": ("flambeau.nn.functional.torch_forms", "convolution"),
+    "cosine_embedding_loss": ("flambeau.nn.functional.torch_forms", "cosine_embedding_loss"),
+    "ctc_loss": ("flambeau.nn.functional.torch_forms", "ctc_loss"),
+    "embedding_bag": ("flambeau.nn.functional.torch_forms", "embedding_bag"),
+    "embedding_renorm_": ("flambeau.nn.functional.torch_forms", "embedding_renorm_"),
+    "feature_alpha_dropout": ("flambeau.nn.functional.torch_forms", "feature_alpha_dropout"),
+    "feature_alpha_dropout_": ("flambeau.nn.functional.torch_forms", "feature_alpha_dropout_"),
+    "feature_dropout_": ("flambeau.nn.functional.torch_forms", "feature_dropout_"),
+    "hinge_embedding_loss": ("flambeau.nn.functional.torch_forms", "hinge_embedding_loss"),
+    "instance_norm": ("flambeau.nn.functional.torch_forms", "instance_norm"),
+    "kl_div": ("flambeau.nn.functional.torch_forms", "kl_div"),
+    "margin_ranking_loss": ("flambeau.nn.functional.torch_forms", "margin_ranking_loss"),
+    "max_pool1d": ("flambeau.nn.functional.torch_forms", "max_pool1d"),
+    "max_pool2d": ("flambeau.nn.functional.torch_forms", "max_pool2d"),
+    "max_pool3d": ("flambeau.nn.functional.torch_forms", "max_pool3d"),
+    "native_dropout": ("flambeau.nn.functional.torch_forms", "native_dropout"),
+    "norm_except_dim": ("flambeau.nn.functional.torch_forms", "norm_except_dim"),
+    "poisson_nll_loss": ("flambeau.nn.functional.torch_forms", "poisson_nll_loss"),
+    "rrelu": ("flambeau.nn.functional.torch_forms", "rrelu"),
+    "rrelu_": ("flambeau.nn.functional.torch_forms", "rrelu_"),
+    "selu_": ("flambeau.nn.functional.torch_forms", "selu_"),
+    "triplet_margin_loss": ("flambeau.nn.functional.torch_forms", "triplet_margin_loss"),
+    "gru": ("flambeau.nn.modules.rnn_functions", "gru"),
+    "gru_cell": ("flambeau.nn.modules.rnn_functions", "gru_cell"),
+    "lstm": ("flambeau.nn.modules.rnn_functions", "lstm"),
+    "lstm_cell": ("flambeau.nn.modules.rnn_functions", "lstm_cell"),
+    "rnn_relu": ("flambeau.nn.modules.rnn_functions", "rnn_relu"),
+    "rnn_relu_cell": ("flambeau.nn.modules.rnn_functions", "rnn_relu_cell"),
+    "rnn_tanh": ("flambeau.nn.modules.rnn_functions", "rnn_tanh"),
+    "rnn_tanh_cell": ("flambeau.nn.modules.rnn_functions", "rnn_tanh_cell"),
     "pdist": ("flambeau.nn.functional", "pdist"),
-    "binary_cross_entropy_with_logits": ("flambeau.nn.functional", "binary_cross_entropy_with_logits"),
-    "batch_norm": ("flambeau.nn.functional", "batch_norm"),
-    "instance_norm": ("flambeau.nn.functional", "instance_norm"),
 }
 
 

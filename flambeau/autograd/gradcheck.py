@@ -19,17 +19,22 @@ class GradcheckError(RuntimeError):
 
 def gradcheck(
     func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
-    nondet_tol: float = 0.0,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:  # fmt: skip
     """Whether the gradients of ``func`` agree with central finite differences, for inputs of float64 that require grad.
 
-    Raises GradcheckError where they do not, or returns False without ``raise_exception``.
+    Raises GradcheckError where they do not, or returns False without ``raise_exception``. All elements are compared, also in
+    ``fast_mode``; undefined gradients and types are what autograd makes them, so there is nothing to check about these.
 
     >>> import flambeau as torch
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradcheck(torch.sin, (x,))
     True
     """
+    if check_batched_grad or check_batched_forward_grad or check_forward_ad:
+        raise NotImplementedError("gradcheck: only gradients of backward are compared; leave the checks of batched and forward ones out")
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     chosen = [x for x in given if isinstance(x, Tensor) and x.requires_grad]
     if not chosen:

@@ -9,6 +9,7 @@ import math
 import operator
 import sys
 import types
+import typing
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -111,6 +112,8 @@ class Calls(Operators):
         function = self.trace.fix(function) if varies(function) else function
         if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
             function = python_form(function)
+        if function is typing.cast and len(args) == 2:
+            return args[1]
         kind = type(function)
         if kind is types.MethodType:
             inner = function.__func__
@@ -128,6 +131,9 @@ class Calls(Operators):
             return aside(*args, **kwargs)
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+        # One graph cannot leave for the cache of a function; what that gives follows from its arguments alone.
+        if kind is functools._lru_cache_wrapper and self.session.one_graph:
+            return self.call(function.__wrapped__, args, kwargs)
         if kind is Entered:
             return self.call(function.function, args, kwargs)
         if isinstance(function, type):

@@ -13,7 +13,8 @@ from flambeau.capture.values import LOOKS, tensor_key
 
 __all__ = ["Exit", "Printer", "Residual", "generate"]
 
-DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
+# Nested outcomes in one function; deeper ones get a function of their own. Python takes 20 nested blocks, two for each `except`.
+DEEPEST = 8
 NAME = re.compile(r"\b[vtne]\d+\b")
 SHORT = (int, bool, str, type(None))
 

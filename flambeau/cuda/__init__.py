@@ -156,9 +156,9 @@ class Event:
     ``enable_timing`` and the like are accepted; every event takes times.
     """
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        if interprocess:
-            raise NotImplementedError("Event: events of several processes are not supported; use one in each")
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
+        if interprocess or external:
+            raise NotImplementedError("Event: interprocess and external events are not supported; leave these settings out")
         self._gpu = _gpu()
         self._gpu.activate()
         self._event = self._gpu.driver.new_event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
 
 
 def cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:

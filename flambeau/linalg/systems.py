@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import int64
+from flambeau.tensor.arguments import given
 from flambeau.tensor.autocasting import as_one
-from flambeau.tensor.functions_factor import given
 
 
 class InverseInfo(NamedTuple):

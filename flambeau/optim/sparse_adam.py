@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.optim.optimizer import Optimizer, ParamsT, check_betas, check_range, check_rate, loss_of
+from flambeau.optim.optimizer import Optimizer, ParamsT, check_betas, check_rate, loss_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import no_grad
@@ -31,9 +31,15 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:  # fmt: skip
         check_rate(lr)
-        check_range("epsilon value", eps)
+        if not lr > 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not eps > 0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        places = [[i, k] for i, group in enumerate(self.param_groups) for k, p in enumerate(group["params"]) if p.is_complex()]
+        if places:
+            raise ValueError(f"Complex params at indices {places}: SparseAdam does not support complex parameters")
         if any(p.is_sparse for group in self.param_groups for p in group["params"]):
             raise ValueError("SparseAdam requires dense parameter tensors; only their gradients are sparse")
 

@@ -295,7 +295,7 @@ class Histogram(NamedTuple):
 
 
 def histogram(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False, out: Any = None
+    input: Any, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False, out: Any = None
 ) -> Histogram:
     """How many elements, or how much of their weight, lies in each interval: the last one includes its end."""
     edges, flat = _edges(input, bins, range), ops.reshape(input, (-1,))
@@ -318,7 +318,9 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Any, ...]
 
 
-def histogramdd(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False) -> HistogramDD:
+def histogramdd(
+    input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
+) -> HistogramDD:
     """How many of the points input[..., :] lie in each box: ``bins`` is a number, one for each dimension, or the edges along each."""
     dims = input.meta.shape[-1]
     points = ops.reshape(input, (input.meta.numel // builtins.max(dims, 1), dims))

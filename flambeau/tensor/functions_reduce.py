@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
-from flambeau.tensor.arguments import TENSORS, need_tensor, numpy_names, write_out
+from flambeau.tensor.arguments import TENSORS, given, need_tensor, numpy_names, write_out
 
 Dims = int | Sequence[int] | None
 
@@ -281,9 +281,9 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
 
 
 @numpy_names
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Where each element of the sorted dimension was."""
-    return ops.argsort(input, dim, descending, True)
+    return given(out, ops.argsort(input, dim, descending, True))
 
 
 def msort(input: Any, *, out: Any = None) -> Any:

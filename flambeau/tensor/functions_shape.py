@@ -181,7 +181,11 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     return ops.split_with_sizes(input, tuple(split_sizes), dim)
 
 
-unsafe_split = split
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+    """As `split`."""
+    return split(input, split_size, dim)
+
+
 unsafe_split_with_sizes = split_with_sizes
 
 

@@ -13,12 +13,12 @@ from flambeau.tensor.tape import run_backward
 
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of ``outputs`` by ``inputs``, as a tuple, without touching ``.grad``.
 
     ``grad_outputs`` weigh the outputs (a one-element output needs none); with ``is_grads_batched`` each has one more dimension, the
-    first, and so have the gradients: one for each place along it. RuntimeError when an input was not used, unless ``allow_unused``
+    first, and so have the gradients: one for each place along it. ``only_inputs`` changes nothing, as in torch. RuntimeError when an input was not used, unless ``allow_unused``
     (None in its place) or ``materialize_grads`` (zeros).
 
     >>> import flambeau as torch

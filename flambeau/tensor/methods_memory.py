@@ -12,7 +12,7 @@ from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
-from flambeau.core.layout import channels_last, contiguous_format, memory_order
+from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, functions_sampling, printing, transfer
@@ -59,40 +59,40 @@ class MemoryMethods(TensorBase):
             out, copy = laid, copy and laid is out
         return out.clone() if copy else out
 
-    def float(self, memory_format: Any = None) -> Tensor:
+    def float(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float32, memory_format)
 
-    def double(self, memory_format: Any = None) -> Tensor:
+    def double(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float64, memory_format)
 
-    def cfloat(self, memory_format: Any = None) -> Tensor:
+    def cfloat(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.complex64, memory_format)
 
-    def cdouble(self, memory_format: Any = None) -> Tensor:
+    def cdouble(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.complex128, memory_format)
 
-    def half(self, memory_format: Any = None) -> Tensor:
+    def half(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float16, memory_format)
 
-    def bfloat16(self, memory_format: Any = None) -> Tensor:
+    def bfloat16(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.bfloat16, memory_format)
 
-    def long(self, memory_format: Any = None) -> Tensor:
+    def long(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int64, memory_format)
 
-    def int(self, memory_format: Any = None) -> Tensor:
+    def int(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int32, memory_format)
 
-    def short(self, memory_format: Any = None) -> Tensor:
+    def short(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int16, memory_format)
 
-    def char(self, memory_format: Any = None) -> Tensor:
+    def char(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int8, memory_format)
 
-    def byte(self, memory_format: Any = None) -> Tensor:
+    def byte(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.uint8, memory_format)
 
-    def bool(self, memory_format: Any = None) -> Tensor:
+    def bool(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.bool_, memory_format)
 
     def type(self, dtype: dtype | TensorType | str | None = None, non_blocking: Any = False) -> Any:
@@ -108,21 +108,21 @@ class MemoryMethods(TensorBase):
     def type_as(self, other: Tensor) -> Tensor:
         return self.to(other.meta.dtype)
 
-    def cpu(self, memory_format: Any = None) -> Tensor:
+    def cpu(self, memory_format: Any = preserve_format) -> Tensor:
         return self.to(cpu, memory_format=memory_format)
 
-    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> Tensor:
+    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Tensor:
         return self.to(Device("cuda") if device is None else device, memory_format=memory_format)
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, device: Any = None) -> Tensor:
         raise RuntimeError("pin_memory: there is no accelerator to pin memory for; use the tensor as it is")
 
     # -- copies -----------------------------------------------------------------------------------------
-    def contiguous(self, memory_format: Any = None) -> Tensor:
+    def contiguous(self, memory_format: Any = contiguous_format) -> Tensor:
         """The tensor itself if its elements lie row-major (or in the order of ``memory_format``), else a copy that does."""
         return _in_order(self, memory_order("contiguous", memory_format, len(self.meta.shape)), contiguous_format)
 
-    def is_contiguous(self, memory_format: Any = None) -> Any:
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> Any:
         """Whether the elements lie row-major (or in the order of ``memory_format``) without gaps."""
         if memory_format is None or memory_format is contiguous_format:
             return self.meta.contiguous
@@ -139,11 +139,11 @@ class MemoryMethods(TensorBase):
         row_major = self.meta.contiguous or not is_dense(self.meta) or memory_format is contiguous_format
         return ops.clone(self) if row_major else ops.to_dtype(self, self.meta.dtype)
 
-    def copy_(self, src: Any, non_blocking: Any = False) -> Self:
-        """Write ``src``, converted and broadcast, into this tensor."""
-        if isinstance(src, TensorBase) and src.meta.device != self.meta.device:
-            src = transfer.to_device(src, self.meta.device)
-        return call_into(ops.assign, self, (self, src), {})
+    def copy_(self, other: Any, non_blocking: Any = False) -> Self:
+        """Write ``other``, converted and broadcast, into this tensor."""
+        if isinstance(other, TensorBase) and other.meta.device != self.meta.device:
+            other = transfer.to_device(other, self.meta.device)
+        return call_into(ops.assign, self, (self, other), {})
 
     def fill_(self, value: Any) -> Self:
         if isinstance(value, TensorBase) and value.meta.shape:
@@ -170,8 +170,8 @@ class MemoryMethods(TensorBase):
         self.meta = wanted
         return self
 
-    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Self:
-        return self.resize_(other.meta.shape)
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Self:
+        return self.resize_(the_template.meta.shape)
 
     def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Self:
         """Use the memory of ``source``, a tensor or a storage."""
@@ -188,7 +188,9 @@ class MemoryMethods(TensorBase):
         return self
 
     # -- new tensors alike ------------------------------------------------------------------------------
-    def new_tensor(self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False) -> Tensor:
+    def new_tensor(
+        self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False
+    ) -> Tensor:
         return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad)
 
     def new_empty(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
@@ -421,7 +423,7 @@ def _laid_out(x: Any, order: tuple[int, ...]) -> Any:
 
 
 def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:
-    if memory_format is not None:
+    if memory_format is not preserve_format:
         return x.to(kind, memory_format=memory_format)
     return x if x.meta.dtype is kind else ops.to_dtype(x, kind)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
@@ -49,8 +50,17 @@ class QueryMethods(TensorBase):
     def ndimension(self) -> int:
         return len(self.meta.shape)
 
-    def dim_order(self) -> tuple[int, ...]:
-        """The dimensions in the order they have in memory, outermost first."""
+    def dim_order(self, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
+        """The dimensions in the order they have in memory, outermost first.
+
+        RuntimeError if there are several and ``ambiguity_check`` is True, or more than one of the memory formats that it lists fits.
+        """
+        if isinstance(ambiguity_check, list):
+            ambiguous = builtins.sum(bool(self.is_contiguous(memory_format=f)) for f in ambiguity_check) > 1  # type: ignore[attr-defined]
+        else:
+            ambiguous = ambiguity_check and len(set(self.meta.strides)) < len(self.meta.strides)
+        if ambiguous:
+            raise RuntimeError(f"The tensor does not have unique dim order: shape {self.meta.shape}, strides {self.meta.strides}")
         return tuple(sorted(range(len(self.meta.shape)), key=lambda axis: -self.meta.strides[axis]))
 
     def const_data_ptr(self) -> int:
@@ -62,7 +72,7 @@ class QueryMethods(TensorBase):
     def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
         return functions_copy.as_strided_scatter(self, src, size, stride, storage_offset)
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         return self.to(dtype)  # type: ignore[attr-defined]
 
     def to_sparse(self, *sparse_dim: int, layout: Any = None, blocksize: Any = None, dense_dim: Any = None) -> Any:
@@ -102,13 +112,13 @@ class QueryMethods(TensorBase):
         self.memory.version += 1
         return self
 
-    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Self:
+    def map_(self, other: Any, callable: Callable[[Any, Any], Any]) -> Self:
         """Replace each element by what a Python function makes of it and its counterpart."""
         if wants_gradient(self):
             raise TypeError("map_() can't be called on Variables that require grad; use detach()")
-        array, other = self.array(), tensor.expand(self.meta.shape).array()  # type: ignore[attr-defined]
+        array, second = self.array(), other.expand(self.meta.shape).array()  # type: ignore[attr-defined]
         for place in itertools.product(*map(range, self.meta.shape)):
-            array[place] = callable(array[place].item(), other[place].item())
+            array[place] = callable(array[place].item(), second[place].item())
         self.memory.version += 1
         return self
 

@@ -22,7 +22,7 @@ class PackedSequence(NamedTuple):
     """
 
     data: Tensor
-    batch_sizes: Tensor
+    batch_sizes: Tensor | None = None
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
