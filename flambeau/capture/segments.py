@@ -348,16 +348,20 @@ class _Closing:
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
         self._attributes(list(zip(step_names, results, strict=True)))
-        behind = {id(e): (n, e) for n, t in zip(step_names, results, strict=True) if (e := operator_entry(t)) is not None}
-        self.writer.entries += behind.values()
+        self._note_entries(step_names, results)
         return None, runner
+
+    def _note_entries(self, names: list[str], results: Sequence[Any]) -> None:
+        """Remember which entries are behind the results, for `_protections` of later segments."""
+        behind = {id(e): (n, e) for n, t in zip(names, results, strict=True) if (e := operator_entry(t)) is not None}
+        self.writer.entries += behind.values()
 
     def _protections(self) -> list[str]:
         """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
         found: list[str] = []
         for state in self.recorder.input_states:
             for name, entry in self.writer.entries if state.changed else ():
-                if protect_entry(entry, state.tensor):
+                if protect_entry(entry, state.tensor, state.version):
                     found.append(f"{self.trace.tree.constant(protect)}({name}, {self.writer.name(state.tensor)})")
         return found
 
@@ -420,6 +424,7 @@ class _Closing:
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
+        self._note_entries(names, made)
         for state in self.recorder.states.values():
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version
@@ -485,16 +490,17 @@ def operator_entry(tensor: Any) -> Any:
 
 def protect(result: Any, changed: Any) -> None:
     """Let backward of what computed ``result`` keep copies of what is about to be overwritten in the memory of ``changed``."""
-    protect_entry(operator_entry(result), changed)
+    protect_entry(operator_entry(result), changed, changed.memory.version)
 
 
-def protect_entry(entry: Any, changed: Any) -> bool:
-    """`protect`, by the tape entry; whether anything had to be copied. Eager operators save other values, which nobody overwrites."""
+def protect_entry(entry: Any, changed: Any, version: int) -> bool:
+    """`protect`, by the tape entry and the memory's version before the change; whether anything had to be copied. Eager operators save
+    other values, which nobody overwrites."""
     copied = False
     for saved in (entry.saved or ()) if entry is not None else ():
         tensor = saved.tensor
         leaf = tensor._requires_grad and tensor.entry is None
-        if tensor.memory is changed.memory and saved.version == tensor.memory.version and not leaf:
+        if tensor.memory is changed.memory and saved.version == version and not leaf:
             copy = tensor.detach().clone()
             copy.entry, copy.output, copy._requires_grad = tensor.entry, tensor.output, tensor._requires_grad
             saved.tensor, saved.version, copied = copy, copy.memory.version, True
