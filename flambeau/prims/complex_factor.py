@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.aval import Aval
@@ -10,13 +11,16 @@ from flambeau.prims import complex as c
 from flambeau.prims import factor as f
 from flambeau.prims.declare import Gradients, Prim, prim
 
+complex_of: Callable[..., Any] = c.as_complex.reference
+pairs_of: Callable[..., Any] = c.as_real.reference
+
 
 def _bare(x: Aval) -> Aval:
     return Aval(x.shape[:-1], x.dtype) if x.dtype.is_floating_point else x
 
 
 def _joined(x: Any) -> Any:
-    return c.as_complex.reference(x) if x.dtype.kind == "f" else x
+    return complex_of(x) if x.dtype.kind == "f" else x
 
 
 def complex_form(real: Prim, *real_parts: int) -> Prim:
@@ -34,7 +38,7 @@ def complex_form(real: Prim, *real_parts: int) -> Prim:
 
     def reference(*arrays: Any, **attributes: Any) -> Any:
         out = real.reference(*map(_joined, arrays), **attributes)
-        return out if is_real(attributes) else c.as_real.reference(out).astype(arrays[0].dtype)
+        return out if is_real(attributes) else pairs_of(out).astype(arrays[0].dtype)
 
     form = prim(f"complex_{real.name}", "factor", rule, reference, f"`{real.name}` of complex matrices")
 

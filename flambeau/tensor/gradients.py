@@ -18,7 +18,7 @@ def grad(
     """The gradients of ``outputs`` by ``inputs``, as a tuple, without touching ``.grad``.
 
     ``grad_outputs`` weigh the outputs (a one-element output needs none); with ``is_grads_batched`` each has one more dimension, the
-    first, and so have the gradients: one for each place along it. ``only_inputs`` changes nothing, as in torch. RuntimeError when an input was not used, unless ``allow_unused``
+    first, and so have the gradients: one for each place along it. RuntimeError when an input was not used, unless ``allow_unused``
     (None in its place) or ``materialize_grads`` (zeros).
 
     >>> import flambeau as torch
@@ -64,6 +64,6 @@ def _batched_grad(
         raise RuntimeError("grad: is_grads_batched needs grad_outputs with the batch as their first dimension")
 
     def gradients(*weights: Any) -> tuple[Any, ...]:
-        return grad(outputs, inputs, list(weights), True, create_graph, allow_unused, materialize_grads=zeros)
+        return grad(outputs, inputs, list(weights), True, create_graph, allow_unused=allow_unused, materialize_grads=zeros)
 
     return tuple(map_batch(gradients, first.meta.shape[0], "error", *given))

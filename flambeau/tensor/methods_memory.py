@@ -15,7 +15,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
-from flambeau.tensor import creation, dispatch, dlpack, functions_random, functions_sampling, printing, transfer
+from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
 from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.dispatch import call_into
@@ -267,6 +267,8 @@ class MemoryMethods(TensorBase):
 
     def log_normal_(self, mean: Any = 1.0, std: Any = 2.0, *, generator: Any = None) -> Self:
         """Fill with numbers whose logarithms are normal with that mean and standard deviation."""
+        from flambeau.tensor import functions_sampling  # noqa: PLC0415 - it holds Functions, which need this class
+
         return functions_sampling.log_normal_(self, mean, std, generator=generator)
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Self:
