@@ -83,11 +83,6 @@ def adjoint(x: Node) -> Node:
     return c.conj(transpose(x)) if x.dtype.is_complex else transpose(x)
 
 
-def _half_diagonal(x: Node) -> Node:
-    row, column = (s.iota(shape=x.shape, axis=x.rank - 2 + i, dtype=dtypes.int64) for i in (0, 1))
-    return p.where(p.eq(row, column), p.mul(x, p.number(0.5, x)), x)
-
-
 def _skew(x: Node) -> Node:
     return p.sub(x, adjoint(x))
 
@@ -165,8 +160,9 @@ cholesky = prim(
 @cholesky.differentiate
 def _cholesky_derivative(g: Node, out: Node, x: Node, upper: bool, part: int, operator: str) -> Gradients:
     lower, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-    inner = _half_diagonal(triangle(matmul(adjoint(lower), triangle(g, False)), False))
-    inner = p.mul(p.add(inner, adjoint(inner)), p.number(0.5, inner))
+    inner = matmul(adjoint(lower), triangle(g, False))
+    inner = p.add(triangle(inner, False), adjoint(triangle(inner, False, True)))
+    inner = p.mul(inner, p.number(0.5, inner))
     half = triangular_solve(adjoint(lower), inner, upper=True, unit=False)
     return (adjoint(triangular_solve(adjoint(lower), adjoint(half), upper=True, unit=False)),)
 
