@@ -566,8 +566,8 @@ def _log_of_sum_derivative(g: Node, x: Node, y: Node, scale: float) -> tuple[Nod
     return p.mul(g, sigmoid(gap)), p.mul(g, sigmoid(p.neg(gap)))
 
 
-logaddexp.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], *arguments, 1.0)
-logaddexp2.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], *arguments, math.log(2))
+logaddexp.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], arguments[0], arguments[1], 1.0)
+logaddexp2.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], arguments[0], arguments[1], math.log(2))
 
 
 @op("pointwise", promote="float", samples=s.both_positive)

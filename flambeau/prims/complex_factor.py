@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from flambeau.core.aval import Aval
 from flambeau.ir.node import Node
 from flambeau.prims import complex as c
@@ -16,7 +18,7 @@ def _bare(x: Aval) -> Aval:
 
 
 def _joined(x: Any) -> Any:
-    return c.as_complex.reference(x) if x.dtype.kind == "f" else x
+    return x[..., 0] + 1j * x[..., 1] if x.dtype.kind == "f" else x
 
 
 def complex_form(real: Prim, *real_parts: int) -> Prim:
@@ -34,7 +36,7 @@ def complex_form(real: Prim, *real_parts: int) -> Prim:
 
     def reference(*arrays: Any, **attributes: Any) -> Any:
         out = real.reference(*map(_joined, arrays), **attributes)
-        return out if is_real(attributes) else c.as_real.reference(out).astype(arrays[0].dtype)
+        return out if is_real(attributes) else np.stack([out.real, out.imag], -1).astype(arrays[0].dtype)
 
     form = prim(f"complex_{real.name}", "factor", rule, reference, f"`{real.name}` of complex matrices")
 

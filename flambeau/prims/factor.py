@@ -7,6 +7,7 @@ Derivatives: Giles, An extended collection of matrix derivative results (2008); 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -454,7 +455,8 @@ def _svd_derivative(g: Node, out: Node, x: Node, wide: bool, full: bool, part: i
     if part == 1:
         return (matmul(p.mul(u, like(columns_of(g, x.shape[-2]), u)), adjoint(v)),)
     # V's part is U's of the transposed matrix. What turns the columns of both U and V counts once, for U.
-    found = _left_derivative(first_columns(g if part == 0 else adjoint(g), k), *((u, values, v) if part == 0 else (v, values, u)), part == 0)
+    g = first_columns(g if part == 0 else adjoint(g), k)
+    found = _left_derivative(g, *((u, values, v) if part == 0 else (v, values, u)), part == 0)
     return (found if part == 0 else adjoint(found),)
 
 
@@ -638,7 +640,7 @@ def _ldl_solve_rule(x: Aval, b: Aval, pivots: Aval, hermitian: bool) -> Aval:
 
 
 ldl_solve = prim(
-    "ldl_solve", "factor", _ldl_solve_rule, lambda x, b, pivots, hermitian: _each(_ldl_solve_reference)(x, b, pivots, part=0, hermitian=hermitian),
+    "ldl_solve", "factor", _ldl_solve_rule, functools.partial(_each(_ldl_solve_reference), part=0),
     "X with A X = B from the parts of `ldl`",
 )  # fmt: skip
 
