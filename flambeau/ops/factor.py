@@ -79,7 +79,9 @@ class CholeskyInfo(NamedTuple):
 
 
 def _positive_samples(m: SampleMaker) -> Calls:
-    return [case(positive(m, 4, 4)), case(positive(m, 2, 3, 3), True), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    some = [case(positive(m, 4, 4)), case(positive(m, 2, 3, 3), True), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    z = m.complex(2, 3, 3)
+    return [*some, case(z @ z.conj().swapaxes(-1, -2) + np.eye(3))]
 
 
 @op(samples=_positive_samples)
@@ -136,6 +138,7 @@ def _system_samples(m: SampleMaker) -> Calls:
     return [
         case(a, m.float(4, 2)), case(a, m.float(4)), case(regular(m, 2, 1, 3, 3), m.float(4, 3, 2)), case(a, m.float(3, 4), left=False),
         case(regular(m, 2, 3, 3), m.float(2, 3)), case(m.float(0, 0), m.float(0, 2)),
+        case(m.complex(2, 3, 3) + 3 * np.eye(3), m.complex(2, 3, 2)),
     ]  # fmt: skip
 
 
@@ -160,7 +163,8 @@ def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = Fals
 
 
 def _inverse_samples(m: SampleMaker) -> Calls:
-    return [case(regular(m, 4, 4)), case(regular(m, 2, 3, 3)), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 3, 3)), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    return [*some, case(m.complex(2, 3, 3) + 3 * np.eye(3))]
 
 
 @op(samples=_inverse_samples)
@@ -401,7 +405,8 @@ class Reflections(NamedTuple):
 
 def _qr_samples(m: SampleMaker) -> Calls:
     a = regular(m, 5, 3)
-    return [case(a), case(regular(m, 2, 3, 5)), case(regular(m, 4, 4), "complete"), case(a, "r"), case(m.float(0, 3, 2))]
+    some = [case(a), case(regular(m, 2, 3, 5)), case(regular(m, 4, 4), "complete"), case(a, "r"), case(m.float(0, 3, 2))]
+    return [*some, case(m.complex(2, 4, 3))]
 
 
 @op(samples=_qr_samples)

@@ -68,7 +68,7 @@ def eig(x: Value, operator: str = "linalg.eig") -> Eigen:
     return Eigen(*p.eigenpairs(x, operator))
 
 
-@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0))])
+@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0)), case(m.complex(3, 3))])
 def eigvals(x: Value) -> Node:
     """The eigenvalues of square matrices, complex."""
     return eig(x, "linalg.eigvals").eigenvalues
@@ -84,7 +84,8 @@ class SingularVectors(NamedTuple):
 
 
 def _any_samples(m: SampleMaker) -> Calls:
-    return [case(regular(m, 4, 4)), case(regular(m, 2, 3, 5)), case(regular(m, 5, 3)), case(m.float(0, 3)), case(m.float(0, 2, 2))]
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 3, 5)), case(regular(m, 5, 3)), case(m.float(0, 3)), case(m.float(0, 2, 2))]
+    return [*some, case(m.complex(2, 4, 3))]
 
 
 def singular_parts(x: Node, full: bool, operator: str) -> SingularVectors:
@@ -153,7 +154,12 @@ def matrix_rank(x: Value, atol: Value | None = None, rtol: Value | None = None, 
     return p.reduce(p.cast(above, to=dtypes.int64), kind="sum", axes=(values.rank - 1,))
 
 
-@op(samples=lambda m: [case(regular(m, 4, 4)), case(regular(m, 2, 5, 3), 1e-3), case(regular(m, 2, 3, 5), None, 1e-3)])
+def _pinv_samples(m: SampleMaker) -> Calls:
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 5, 3), 1e-3), case(regular(m, 2, 3, 5), None, 1e-3)]
+    return [*some, case(m.complex(4, 3))]
+
+
+@op(samples=_pinv_samples)
 def pinv(x: Value, atol: Value | None = None, rtol: Value | None = None, hermitian: bool = False) -> Node:
     """The pseudoinverse (Moore and Penrose), without singular values up to max(atol, rtol * the largest)."""
     require_matrices("linalg.pinv", x)
@@ -278,7 +284,8 @@ class LogDeterminant(NamedTuple):
 
 
 def _square_samples(m: SampleMaker) -> Calls:
-    return [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(1, 1)), case(m.float(0, 0)), case(m.float(0, 3, 3))]
+    some = [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(1, 1)), case(m.float(0, 0)), case(m.float(0, 3, 3))]
+    return [*some, case(m.complex(2, 3, 3))]
 
 
 def _pivots_sign(x: Node) -> tuple[Node, Node]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from flambeau.core.aval import Aval
 from flambeau.ir.node import Node
@@ -11,16 +12,12 @@ from flambeau.prims import complex as c
 from flambeau.prims import factor as f
 from flambeau.prims.declare import Gradients, Prim, prim
 
-complex_of: Callable[..., Any] = c.as_complex.reference
-pairs_of: Callable[..., Any] = c.as_real.reference
-
-
 def _bare(x: Aval) -> Aval:
     return Aval(x.shape[:-1], x.dtype) if x.dtype.is_floating_point else x
 
 
 def _joined(x: Any) -> Any:
-    return complex_of(x) if x.dtype.kind == "f" else x
+    return x[..., 0] + 1j * x[..., 1] if x.dtype.kind == "f" else x
 
 
 def complex_form(real: Prim, *real_parts: int) -> Prim:
@@ -38,7 +35,7 @@ def complex_form(real: Prim, *real_parts: int) -> Prim:
 
     def reference(*arrays: Any, **attributes: Any) -> Any:
         out = real.reference(*map(_joined, arrays), **attributes)
-        return out if is_real(attributes) else pairs_of(out).astype(arrays[0].dtype)
+        return out if is_real(attributes) else np.stack([out.real, out.imag], -1).astype(arrays[0].dtype)
 
     form = prim(f"complex_{real.name}", "factor", rule, reference, f"`{real.name}` of complex matrices")
 

@@ -7,8 +7,8 @@ Derivatives: Giles, An extended collection of matrix derivative results (2008); 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,6 @@ def identity(like: Node) -> Node:
 def adjoint(x: Node) -> Node:
     """The transposed matrices, conjugated where they are complex."""
     return c.conj(transpose(x)) if x.dtype.is_complex else transpose(x)
-
-
-def _half_diagonal(x: Node) -> Node:
-    row, column = (s.iota(shape=x.shape, axis=x.rank - 2 + i, dtype=dtypes.int64) for i in (0, 1))
-    return p.where(p.eq(row, column), p.mul(x, p.number(0.5, x)), x)
 
 
 def _skew(x: Node) -> Node:
@@ -166,8 +161,9 @@ cholesky = prim(
 @cholesky.differentiate
 def _cholesky_derivative(g: Node, out: Node, x: Node, upper: bool, part: int, operator: str) -> Gradients:
     lower, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-    inner = _half_diagonal(triangle(matmul(adjoint(lower), triangle(g, False)), False))
-    inner = p.mul(p.add(inner, adjoint(inner)), p.number(0.5, inner))
+    inner = matmul(adjoint(lower), triangle(g, False))
+    inner = p.add(triangle(inner, False), adjoint(triangle(inner, False, True)))
+    inner = p.mul(inner, p.number(0.5, inner))
     half = triangular_solve(adjoint(lower), inner, upper=True, unit=False)
     return (adjoint(triangular_solve(adjoint(lower), adjoint(half), upper=True, unit=False)),)
 
@@ -459,8 +455,8 @@ def _svd_derivative(g: Node, out: Node, x: Node, wide: bool, full: bool, part: i
     if part == 1:
         return (matmul(p.mul(u, like(columns_of(g, x.shape[-2]), u)), adjoint(v)),)
     # V's part is U's of the transposed matrix. What turns the columns of both U and V counts once, for U.
-    factors = (u, values, v) if part == 0 else (v, values, u)
-    found = _left_derivative(first_columns(g if part == 0 else adjoint(g), k), *factors, part == 0)
+    g = first_columns(g if part == 0 else adjoint(g), k)
+    found = _left_derivative(g, *((u, values, v) if part == 0 else (v, values, u)), part == 0)
     return (found if part == 0 else adjoint(found),)
 
 
@@ -644,7 +640,7 @@ def _ldl_solve_rule(x: Aval, b: Aval, pivots: Aval, hermitian: bool) -> Aval:
 
 
 ldl_solve = prim(
-    "ldl_solve", "factor", _ldl_solve_rule, partial(_each(_ldl_solve_reference), part=0),
+    "ldl_solve", "factor", _ldl_solve_rule, functools.partial(_each(_ldl_solve_reference), part=0),
     "X with A X = B from the parts of `ldl`",
 )  # fmt: skip
 

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 import flambeau
+
+pytest.importorskip("expecttest", reason="PyTorch's database of operators needs expecttest: pip install expecttest")
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 SHARES = 4
 MOST_SAMPLES, MOST_ELEMENTS = 6, 1000

@@ -397,6 +397,7 @@ def test_complex_factors(shape: tuple[int, int], kind: Any) -> None:
 def test_complex_systems(kind: Any) -> None:
     x, b = complex_numbers(6, 5, 5, kind=kind) + 3 * np.eye(5, dtype=kind), complex_numbers(6, 5, 2, kind=kind)
     a, right, limit = torch.from_numpy(x), torch.from_numpy(b), 1e3 * float(np.finfo(kind).eps)
+    packed, tau = torch.geqrf(a)
     for found, wanted in (
         (L.inv(a), np.linalg.inv(x)), (L.solve(a, right), np.linalg.solve(x, b)),
         (L.lu_solve(*L.lu_factor(a), right), np.linalg.solve(x, b)),
@@ -405,9 +406,9 @@ def test_complex_systems(kind: Any) -> None:
         (L.lu_solve(*L.lu_factor(a), right.mT, left=False, adjoint=True), transposed(np.linalg.solve(np.conj(x), b))),
         (L.solve_triangular(a, right, upper=True), np.linalg.solve(np.triu(x), b)),
         (L.solve_triangular(a, right, upper=False), np.linalg.solve(np.tril(x), b)),
-        (L.lstsq(a, right).solution, np.linalg.solve(x, b)), (torch.ormqr(*torch.geqrf(a), right), np.linalg.qr(x)[0] @ b),
-        (torch.ormqr(*torch.geqrf(a), right, transpose=True), adjoint(np.linalg.qr(x)[0]) @ b),
-        (torch.ormqr(*torch.geqrf(a), right.mT, left=False), transposed(b) @ np.linalg.qr(x)[0]),
+        (L.lstsq(a, right).solution, np.linalg.solve(x, b)), (torch.ormqr(packed, tau, right), np.linalg.qr(x)[0] @ b),
+        (torch.ormqr(packed, tau, right, transpose=True), adjoint(np.linalg.qr(x)[0]) @ b),
+        (torch.ormqr(packed, tau, right.mT, left=False), transposed(b) @ np.linalg.qr(x)[0]),
     ):  # fmt: skip
         np.testing.assert_allclose(found.numpy(), wanted, rtol=limit, atol=limit)
     with pytest.raises(L.LinAlgError, match="singular"):
@@ -439,8 +440,8 @@ def test_gradients_of_complex_matrices(name: str) -> None:
         found = COMPLEX[name](x)
         found = found if isinstance(found, (tuple, list)) else (found,)
         weights = (torch.linspace(0.5, 1.5, f.numel(), dtype=torch.float64).reshape(f.shape) for f in found)
-        pairs = enumerate(zip(found, weights, strict=True))
-        return sum(((i + 1.5) * w * (f.real - 0.7 * f.imag if f.is_complex() else f)).sum() for i, (f, w) in pairs)
+        values = (f.real - 0.7 * f.imag if f.is_complex() else f for f in found)
+        return sum(((i + 1.5) * w * v).sum() for i, (v, w) in enumerate(zip(values, weights, strict=True)))
 
     def slope(x: Any) -> Any:
         (found,) = torch.autograd.grad(flat(x), x, create_graph=True)
