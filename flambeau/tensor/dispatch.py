@@ -315,6 +315,10 @@ def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Ca
 
 def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     """Run a plan, wrap the results, and record them when the plan says so."""
+    return _execute(plan, tensors, numbers) if context.profiler is None else context.profiler.run(plan, tensors, numbers, _execute)
+
+
+def _execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     if plan.address < 0:
         plan.address = 0 if _bind is None else _bind(plan)
     if plan.address:

@@ -197,7 +197,7 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True, **kwargs: Any
 ) -> Any:
-    """Run functions, or the layers of a Sequential, one after the other, in ``segments`` parts of which all but the last are checkpointed."""
+    """Run functions, or the layers of a Sequential, one after the other, in ``segments`` parts; all but the last are checkpointed."""
     if kwargs:
         raise ValueError(f"Unexpected keyword arguments: {', '.join(kwargs)}")
     layers = list(functions.children() if hasattr(functions, "children") else functions)
