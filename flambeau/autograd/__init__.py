@@ -8,6 +8,7 @@ from flambeau.autograd import forward_ad as forward_ad
 from flambeau.autograd import function as function
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
+from flambeau.autograd import profiler as profiler
 from flambeau.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from flambeau.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from flambeau.autograd.gradcheck import GradcheckError as GradcheckError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flambeau.autograd import grad
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.utils import sum_rightmost
+from flambeau.distributions.utils import _sum_rightmost
 
 __all__ = ["ExponentialFamily"]
 
@@ -40,5 +40,5 @@ class ExponentialFamily(Distribution):
         normalizer = self._log_normalizer(*parameters)
         result = normalizer - self._mean_carrier_measure
         for parameter, slope in zip(parameters, grad(normalizer.sum(), parameters, create_graph=True), strict=True):
-            result = result - sum_rightmost(parameter * slope, parameter.dim() - len(self._batch_shape))
+            result = result - _sum_rightmost(parameter * slope, parameter.dim() - len(self._batch_shape))
         return result

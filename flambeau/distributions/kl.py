@@ -25,19 +25,19 @@ from flambeau.distributions.half_normal import HalfNormal
 from flambeau.distributions.independent import Independent
 from flambeau.distributions.laplace import Laplace
 from flambeau.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
-from flambeau.distributions.multivariate_normal import MultivariateNormal, log_diagonal, mahalanobis
+from flambeau.distributions.multivariate_normal import MultivariateNormal, _batch_mahalanobis, log_diagonal
 from flambeau.distributions.normal import Normal
 from flambeau.distributions.one_hot_categorical import OneHotCategorical
 from flambeau.distributions.pareto import Pareto
 from flambeau.distributions.poisson import Poisson
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.uniform import Uniform
-from flambeau.distributions.utils import EULER, sum_rightmost
+from flambeau.distributions.utils import EULER, _sum_rightmost
 from flambeau.tensor.functions_shape import broadcast_shapes
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_registry: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 _found: dict[tuple[type, type], Callable[[Any, Any], Any] | None] = {}
 
 
@@ -48,7 +48,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
             raise TypeError(f"Expected type_p to be a Distribution subclass but got {kind}")
 
     def register(function: Any) -> Any:
-        _registry[type_p, type_q] = function
+        _KL_REGISTRY[type_p, type_q] = function
         _found.clear()
         return function
 
@@ -58,9 +58,9 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
 def _find(p: type, q: type) -> Callable[[Any, Any], Any] | None:
     """The function for the closest classes, p's first."""
     if (p, q) not in _found:
-        fitting = [pair for pair in _registry if issubclass(p, pair[0]) and issubclass(q, pair[1])]
+        fitting = [pair for pair in _KL_REGISTRY if issubclass(p, pair[0]) and issubclass(q, pair[1])]
         closest = min(fitting, key=lambda pair: (p.__mro__.index(pair[0]), q.__mro__.index(pair[1])), default=None)
-        _found[p, q] = None if closest is None else _registry[closest]
+        _found[p, q] = None if closest is None else _KL_REGISTRY[closest]
     return _found[p, q]
 
 
@@ -91,7 +91,7 @@ def _families(p: Any, q: Any) -> Any:
     normalizer = p._log_normalizer(*parameters)
     result = q._log_normalizer(*others) - normalizer
     for mine, other, slope in zip(parameters, others, grad(normalizer.sum(), parameters, create_graph=True), strict=True):
-        result = result - sum_rightmost((other - mine) * slope, mine.dim() - len(p.batch_shape))
+        result = result - _sum_rightmost((other - mine) * slope, mine.dim() - len(p.batch_shape))
     return result
 
 
@@ -203,7 +203,7 @@ def _normals(p: Any, q: Any, q_tril: Any, q_log_det: Any, distance: Any) -> Any:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _multivariate(p: Any, q: Any) -> Any:
     tril = q.scale_tril
-    return _normals(p, q, tril, 2 * log_diagonal(tril), mahalanobis(tril, q.loc - p.loc))
+    return _normals(p, q, tril, 2 * log_diagonal(tril), _batch_mahalanobis(tril, q.loc - p.loc))
 
 
 @register_kl(Normal, Normal)
@@ -241,7 +241,7 @@ def _uniform(p: Any, q: Any) -> Any:
 def _independent(p: Any, q: Any) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("KL of Independent distributions needs as many reinterpreted dimensions")
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 # -- different families: - entropy(p) - the mean of log q -------------------------------------------------------

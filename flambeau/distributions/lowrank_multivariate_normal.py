@@ -9,8 +9,8 @@ from flambeau import linalg
 from flambeau.core.shape import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.multivariate_normal import inverse_of, log_diagonal, mahalanobis, matvec
-from flambeau.distributions.utils import lazy_property, standard_normal
+from flambeau.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv, inverse_of, log_diagonal
+from flambeau.distributions.utils import _standard_normal, lazy_property
 from flambeau.tensor.creation import eye
 from flambeau.tensor.functions_shape import broadcast_shapes
 
@@ -90,9 +90,9 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
         shape = self._extended_shape(sample_shape)
-        factors = standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype, self.loc.device)
-        own = standard_normal(shape, self.loc.dtype, self.loc.device)
-        return self.loc + matvec(self._unbroadcasted_cov_factor, factors) + self._unbroadcasted_cov_diag.sqrt() * own
+        factors = _standard_normal(shape[:-1] + self.cov_factor.shape[-1:], self.loc.dtype, self.loc.device)
+        own = _standard_normal(shape, self.loc.dtype, self.loc.device)
+        return self.loc + _batch_mv(self._unbroadcasted_cov_factor, factors) + self._unbroadcasted_cov_diag.sqrt() * own
 
     def _log_det(self) -> Any:
         return 2 * log_diagonal(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
@@ -100,7 +100,7 @@ class LowRankMultivariateNormal(Distribution):
     def _distance(self, away: Any) -> Any:
         scaled = self._unbroadcasted_cov_factor / self._unbroadcasted_cov_diag.unsqueeze(-1)
         direct = (away.pow(2) / self._unbroadcasted_cov_diag).sum(-1)
-        return direct - mahalanobis(self._capacitance_tril, matvec(scaled.mT, away))
+        return direct - _batch_mahalanobis(self._capacitance_tril, _batch_mv(scaled.mT, away))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -9,19 +9,19 @@ from flambeau import linalg
 from flambeau.core.shape import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.utils import lazy_property, standard_normal
+from flambeau.distributions.utils import _standard_normal, lazy_property
 from flambeau.tensor.creation import eye
 from flambeau.tensor.functions_shape import broadcast_shapes
 
 __all__ = ["MultivariateNormal"]
 
 
-def matvec(matrix: Any, vector: Any) -> Any:
+def _batch_mv(matrix: Any, vector: Any) -> Any:
     """A matrix times a vector, over batches."""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
-def mahalanobis(tril: Any, x: Any) -> Any:
+def _batch_mahalanobis(tril: Any, x: Any) -> Any:
     """x^T M^-1 x for M = tril tril^T, over batches that broadcast."""
     batch = broadcast_shapes(tril.shape[:-2], x.shape[:-1])
     factor = tril.expand(batch + tril.shape[-2:])
@@ -34,7 +34,7 @@ def log_diagonal(tril: Any) -> Any:
     return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def precision_to_scale_tril(precision: Any) -> Any:
+def _precision_to_scale_tril(precision: Any) -> Any:
     """The Cholesky factor of a matrix's inverse: with everything turned round, P = U U^T has upper triangular factors."""
     upper = linalg.cholesky(precision.flip(-2, -1)).flip(-2, -1)
     one = eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
@@ -65,7 +65,7 @@ class WithScaleMatrix(Distribution):
 
     def _find_factor(self, matrix: Any) -> None:
         """The Cholesky factor of the covariance, once parameters are known to be good."""
-        factor = {"scale_tril": lambda m: m, "covariance_matrix": linalg.cholesky, "precision_matrix": precision_to_scale_tril}
+        factor = {"scale_tril": lambda m: m, "covariance_matrix": linalg.cholesky, "precision_matrix": _precision_to_scale_tril}
         self._unbroadcasted_scale_tril = next(f for name, f in factor.items() if name in vars(self))(matrix)
 
     _carried = ("_unbroadcasted_scale_tril",)
@@ -131,13 +131,13 @@ class MultivariateNormal(WithScaleMatrix):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
-        drawn = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + matvec(self._unbroadcasted_scale_tril, drawn)
+        drawn = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, drawn)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        distance = mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
+        distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - log_diagonal(self._unbroadcasted_scale_tril)
 
     def entropy(self) -> Any:

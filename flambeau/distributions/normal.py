@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.core.shape import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
-from flambeau.distributions.utils import standard_normal
+from flambeau.distributions.utils import _standard_normal
 from flambeau.tensor.functions_random import normal
 from flambeau.tensor.grad_mode import no_grad
 
@@ -53,7 +53,7 @@ class Normal(ExponentialFamily):
             return normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
-        drawn = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
+        drawn = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + drawn * self.scale
 
     def log_prob(self, value: Any) -> Any:

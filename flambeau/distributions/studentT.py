@@ -9,7 +9,7 @@ from flambeau.core.shape import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.chi2 import Chi2
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.utils import broadcast_all, standard_normal
+from flambeau.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["StudentT"]
 
@@ -44,7 +44,7 @@ class StudentT(Distribution):
         return finite.masked_fill(self.df <= 1, math.nan)
 
     def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
-        drawn = standard_normal(self._extended_shape(sample_shape), self.df.dtype, self.df.device)
+        drawn = _standard_normal(self._extended_shape(sample_shape), self.df.dtype, self.df.device)
         return self.loc + self.scale * (drawn * (self._chi2.rsample(sample_shape) / self.df).rsqrt())
 
     def log_prob(self, value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.core.shape import Size
 from flambeau.distributions import constraints
-from flambeau.distributions.utils import lazy_property, sum_rightmost
+from flambeau.distributions.utils import _sum_rightmost, lazy_property
 from flambeau.tensor.creation import zeros_like
 
 __all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform", "identity_transform", "widened"]
@@ -233,7 +233,7 @@ class ComposeTransform(Transform):
             values.append(part(values[-1]))
         terms, event_dim = [], self.domain.event_dim
         for part, before, after in zip(self.parts, values, [*values[1:], y], strict=True):
-            terms.append(sum_rightmost(part.log_abs_det_jacobian(before, after), event_dim - part.domain.event_dim))
+            terms.append(_sum_rightmost(part.log_abs_det_jacobian(before, after), event_dim - part.domain.event_dim))
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
@@ -299,7 +299,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(self._checked(y, self.codomain))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"

@@ -9,7 +9,7 @@ from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.independent import Independent
 from flambeau.distributions.transforms import ComposeTransform, Transform
-from flambeau.distributions.utils import sum_rightmost
+from flambeau.distributions.utils import _sum_rightmost
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["TransformedDistribution"]
@@ -82,9 +82,9 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             rank += transform.domain.event_dim - transform.codomain.event_dim
-            result = result - sum_rightmost(transform.log_abs_det_jacobian(x, y), rank - transform.domain.event_dim)
+            result = result - _sum_rightmost(transform.log_abs_det_jacobian(x, y), rank - transform.domain.event_dim)
             y = x
-        return result + sum_rightmost(self.base_dist.log_prob(y), rank - len(self.base_dist.event_shape))
+        return result + _sum_rightmost(self.base_dist.log_prob(y), rank - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Any) -> Any:
         """The distribution function of x as that of y: mirrored where y falls as x grows."""

@@ -15,7 +15,7 @@ from flambeau.distributions.transform import IndependentTransform as Independent
 from flambeau.distributions.transform import ReshapeTransform as ReshapeTransform
 from flambeau.distributions.transform import Transform, widened
 from flambeau.distributions.transform import identity_transform as identity_transform
-from flambeau.distributions.utils import broadcast_all, lazy_property, sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from flambeau.distributions.utils import _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import eye, ones_like, tensor
 from flambeau.tensor.functions_shape import broadcast_shapes, cat, stack
@@ -200,7 +200,7 @@ class AffineTransform(Transform):
         rank = x.dim() - self.event_dim
         if not self.event_dim:
             return stretch.expand(x.shape)
-        return sum_rightmost(stretch.expand(broadcast_shapes(stretch.shape, x.shape)), self.event_dim).expand(x.shape[:rank])
+        return _sum_rightmost(stretch.expand(broadcast_shapes(stretch.shape, x.shape)), self.event_dim).expand(x.shape[:rank])
 
     def forward_shape(self, shape: Any) -> Any:
         return broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
@@ -428,7 +428,7 @@ class CatTransform(_PartsTransform):
         terms = []
         for t, before, after in zip(self.transforms, self._split(x), self._split(y), strict=True):
             found = t.log_abs_det_jacobian(before, after)
-            terms.append(sum_rightmost(found, self.event_dim - t.event_dim))
+            terms.append(_sum_rightmost(found, self.event_dim - t.event_dim))
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
         return cat(terms, dim) if dim < 0 else functools.reduce(operator.add, terms)

@@ -31,12 +31,12 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     return tuple(broadcast_tensors(*[v if isinstance(v, Tensor) else tensor(v, **options) for v in values]))
 
 
-def standard_normal(shape: Any, dtype: dtype, device: Any = None) -> Any:
+def _standard_normal(shape: Any, dtype: dtype, device: Any = None) -> Any:
     """Normal numbers with mean 0 and variance 1."""
     return normal(zeros(shape, dtype=dtype, device=device), ones(shape, dtype=dtype, device=device))
 
 
-def sum_rightmost(value: Any, dim: int) -> Any:
+def _sum_rightmost(value: Any, dim: int) -> Any:
     """The sum over the last ``dim`` dimensions."""
     return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
 

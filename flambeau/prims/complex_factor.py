@@ -12,6 +12,7 @@ from flambeau.prims import complex as c
 from flambeau.prims import factor as f
 from flambeau.prims.declare import Gradients, Prim, prim
 
+
 def _bare(x: Aval) -> Aval:
     return Aval(x.shape[:-1], x.dtype) if x.dtype.is_floating_point else x
 

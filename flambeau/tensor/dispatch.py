@@ -252,6 +252,10 @@ def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], leve
         if plan.derivative is not None:
             record(plan, tensors, numbers, batched)
         return batched[: plan.count]
+    return _execute(plan, tensors, numbers) if context.profiler is None else context.profiler.run(plan, tensors, numbers, _execute)
+
+
+def _execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     if plan.address < 0:
         plan.address = 0 if _bind is None else _bind(plan)
     if plan.address:

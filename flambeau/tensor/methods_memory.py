@@ -14,6 +14,7 @@ from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
+from flambeau.runtime.shared_block import SharedBlock
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
@@ -297,10 +298,24 @@ class MemoryMethods(TensorBase):
         return UntypedStorage(self.memory)
 
     def share_memory_(self) -> Self:
+        """Move the elements into memory that processes started from now on, and those that get the tensor, see as well.
+
+        Other tensors over the old memory stay there; RuntimeError for a view.
+        """
+        if self.is_shared() or self.meta.device is not cpu:
+            return self
+        if self.view_of is not None:
+            raise RuntimeError("share_memory_: a view cannot be moved; share the tensor that it is a view of, or a clone() of it")
+        self.materialize()  # type: ignore[attr-defined]
+        block, offset = SharedBlock(self.memory.nbytes), self.address - self.memory.address
+        ctypes.memmove(block.address, self.memory.address, self.memory.nbytes)
+        self.memory = Storage(self.memory.nbytes, block.address, block)
+        self.address = block.address + offset
         return self
 
-    def is_shared(self) -> Any:
-        return False
+    def is_shared(self) -> bool:
+        """Whether other processes may see the elements."""
+        return self.meta.device is not cpu or isinstance(self.memory.owner, SharedBlock)
 
     def is_pinned(self, device: Any = None) -> Any:
         return False

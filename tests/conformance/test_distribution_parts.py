@@ -97,7 +97,7 @@ def constraints(library: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), itertools.product(sorted(constraints(flambeau)), sorted(values(flambeau))))
+@pytest.mark.parametrize(("name", "value"), list(itertools.product(sorted(constraints(flambeau)), sorted(values(flambeau)))))
 def test_constraints(name, value):
     if name in ("cat", "stack") and values(flambeau)[value].shape[-1] != 2:
         pytest.skip("PyTorch leaves out what it has no constraint for")

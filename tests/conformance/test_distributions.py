@@ -242,5 +242,5 @@ def test_divergences(p, q):
 
 
 def test_divergences_that_are_registered():
-    known = {(p.__name__, q.__name__) for p, q in flambeau.distributions.kl._registry}
+    known = {(p.__name__, q.__name__) for p, q in flambeau.distributions.kl._KL_REGISTRY}
     assert known == {(p.__name__, q.__name__) for p, q in torch.distributions.kl._KL_REGISTRY}

@@ -61,8 +61,8 @@ NO, YES, UNSURE, RAISED, DONE = 0, 1, 2, 3, 4
 ARGS, KWARGS, RESULT, VARIABLES = 0, 1, 2, 3
 # Operands from here on are addresses of objects, below numbers of variables.
 OBJECTS = 1 << 24
-# Modes of which only Python knows: captures, modes of functions and of operators, batches.
-SPECIAL = 4 | 32 | 64 | 2048
+# Modes of which only Python knows: captures, modes of functions and of operators, batches, profilers.
+SPECIAL = 4 | 32 | 64 | 2048 | 4096
 
 
 @inline
