@@ -47,7 +47,7 @@ def remainder(x1: Any, x2: Any, /) -> Tensor:
     return where(pointwise.eq(out, 0), pointwise.copysign(out, x2), out) if x1.is_floating_point() else out
 
 
-def _operator(function: Callable[..., Any], swapped: bool = False) -> Callable[[Any, Any], Any]:
+def _operator(function: Callable[..., Any], swapped: bool = False) -> Any:
     def operate(self: Any, other: Any) -> Any:
         if not isinstance(other, (Tensor, *NUMBERS)):
             return NotImplemented
@@ -56,7 +56,7 @@ def _operator(function: Callable[..., Any], swapped: bool = False) -> Callable[[
     return operate
 
 
-def _in_place(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _in_place(function: Callable[..., Any]) -> Any:
     def operate(self: Any, other: Any) -> Any:
         return self.copy_(function(self, other)) if isinstance(other, (Tensor, *NUMBERS)) else NotImplemented
 

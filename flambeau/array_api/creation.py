@@ -85,9 +85,9 @@ def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: A
     return creation.linspace(start, stop, num, dtype=dtype, device=device).as_subclass(Array)
 
 
-def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
+def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     """The coordinates of a grid from those along each axis."""
-    return tuple(functions_shape.meshgrid(*arrays, indexing=indexing))
+    return list(functions_shape.meshgrid(*arrays, indexing=indexing))
 
 
 def tril(x: Array, /, *, k: int = 0) -> Array:

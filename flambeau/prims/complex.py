@@ -300,7 +300,7 @@ def _across(size: Node, b: Node) -> Node:
 def _exp(z: Node) -> Node:
     a, b = parts(z)
     size = p.exp(a)
-    vanished = p.eq(size, p.number(0, a))
+    vanished = p.eq(a, p.number(-math.inf, a))
     imaginary = p.where(p.bitwise_and(vanished, _wild(b)), size, _across(size, b))
     return pair(_along(size, b, p.bitwise_or(vanished, _infinite(a))), imaginary)
 
@@ -361,8 +361,9 @@ def _tanh(z: Node) -> Node:
     far = p.lt(p.number(10.0 if a.dtype.itemsize == 4 else 20.0, a), p.abs_(a))
     tail = p.mul(p.mul(p.sin(b), p.cos(b)), p.mul(four, p.exp(p.mul(p.number(-2, a), p.abs_(a)))))
     zero = p.number(0, a)
-    tail = p.where(_wild(b), zero, tail)
-    real, imaginary = p.where(far, p.copysign(one, a), real), p.where(far, tail, p.div(t, below))
+    nowhere = p.bitwise_and(_wild(b), p.lt(p.abs_(a), p.number(math.inf, a)))  # a finite number beside infinity or NaN
+    tail = p.where(_wild(b), p.where(nowhere, p.sub(b, b), zero), tail)
+    real, imaginary = p.where(far, p.where(nowhere, p.sub(b, b), p.copysign(one, a)), real), p.where(far, tail, p.div(t, below))
     return pair(p.where(p.eq(a, zero), a, real), p.where(p.bitwise_and(p.eq(b, zero), p.isnan(a)), b, imaginary))
 
 
