@@ -106,6 +106,8 @@ from flambeau.tensor.functions_copy import transpose_copy as transpose_copy
 from flambeau.tensor.functions_copy import unbind_copy as unbind_copy
 from flambeau.tensor.functions_copy import unfold_copy as unfold_copy
 from flambeau.tensor.functions_copy import unsqueeze_copy as unsqueeze_copy
+from flambeau.tensor.functions_copy import view_as_complex_copy as view_as_complex_copy
+from flambeau.tensor.functions_copy import view_as_real_copy as view_as_real_copy
 from flambeau.tensor.functions_copy import view_copy as view_copy
 from flambeau.tensor.functions_factor import cholesky as cholesky
 from flambeau.tensor.functions_factor import cholesky_inverse as cholesky_inverse
@@ -584,10 +586,16 @@ from flambeau.tensor.printing import get_printoptions as get_printoptions
 from flambeau.tensor.printing import printoptions as printoptions
 from flambeau.tensor.printing import set_printoptions as set_printoptions
 from flambeau.tensor.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from flambeau.tensor.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from flambeau.tensor.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau.tensor.settings import get_num_interop_threads as get_num_interop_threads
+from flambeau.tensor.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from flambeau.tensor.settings import is_warn_always_enabled as is_warn_always_enabled
+from flambeau.tensor.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from flambeau.tensor.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from flambeau.tensor.settings import set_flush_denormal as set_flush_denormal
+from flambeau.tensor.settings import set_num_interop_threads as set_num_interop_threads
+from flambeau.tensor.settings import set_warn_always as set_warn_always
 from flambeau.tensor.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau.tensor.storage_view import UntypedStorage as UntypedStorage
 from flambeau.tensor.tensor_class import Tensor as Tensor
@@ -659,8 +667,17 @@ _LAZY = {
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "_dynamo": ("flambeau._dynamo", None),
+    "distributed": ("flambeau.distributed", None),
+    "multiprocessing": ("flambeau.multiprocessing", None),
+    "accelerator": ("flambeau.accelerator", None),
+    "cpu": ("flambeau.cpu", None),
+    "_inductor": ("flambeau._inductor", None),
     "array_api": ("flambeau.array_api", None),
     "jit": ("flambeau.jit", None),
+    "Future": ("flambeau.jit", "Future"),
+    "fork": ("flambeau.jit", "fork"),
+    "wait": ("flambeau.jit", "wait"),
+    "OutOfMemoryError": ("flambeau.cuda", "OutOfMemoryError"),
     "hub": ("flambeau.hub", None),
     "library": ("flambeau.library", None),
     "version": ("flambeau.version", None),

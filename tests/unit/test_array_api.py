@@ -31,7 +31,8 @@ def test_infinite_quotients_and_signed_remainders() -> None:
 def test_negative_steps_and_masks_of_no_dimensions() -> None:
     values = np.arange(24.0).reshape(2, 3, 4)
     x = xp.asarray(values)
-    for key in ((slice(None, None, -1),), (0, slice(2, 0, -1)), (Ellipsis, slice(3, None, -2)), (None, slice(None), 1, slice(None, None, -3))):
+    back = slice(None, None, -3)
+    for key in ((slice(None, None, -1),), (0, slice(2, 0, -1)), (Ellipsis, slice(3, None, -2)), (None, slice(None), 1, back)):
         np.testing.assert_array_equal(x[key].numpy(), values[key])
     np.testing.assert_array_equal(x[::-1].numpy(), values[::-1])
     scalar = xp.asarray(2.0)

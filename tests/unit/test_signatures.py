@@ -69,7 +69,9 @@ def faults(signature: inspect.Signature, forms: tuple[str, ...]) -> list[str]:
             except TypeError as error:
                 found[f"{form}: {error}"] = None
                 continue
-            found |= {f"{form}: {v} is taken as {n}": None for n, v in bound.arguments.items() if v != n and v not in ("_random_samples",)}
+            unnamed = {p.name for p in documented.parameters.values() if p.kind is p.POSITIONAL_ONLY}
+            known |= {n for n, v in bound.arguments.items() if v in unnamed}
+            found |= {f"{form}: {v} is taken as {n}": None for n, v in bound.arguments.items() if v not in (n, *unnamed)}
     single = parse_form(forms[0])
     for own in signature.parameters.values():
         if own.name not in known:
