@@ -12,7 +12,7 @@ NAMES = api.torch_names()
 NOT_YET = (
     "torch.distributed.checkpoint", "torch.distributed.device_mesh", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.float8_",
     "torch._scaled_mm", "torch.Tensor.indices", "torch.Tensor.values", "torch.Tensor.to_sparse", "torch.amp", "torch.autocast",
-    "torch.cuda.amp", "torch.distributions", "torch.profiler",
+    "torch.cuda.amp", "torch.distributions", "torch.profiler", "torch.multiprocessing", "torch.backends.cuda.sdp_kernel",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""torch.distributed, nn.parallel and multiprocessing in one process, and settings that have no effect."""
+"""torch.distributed and nn.parallel in one process, and settings that have no effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import distributed as dist
-from flambeau import multiprocessing, nn
+from flambeau import nn
 
 
 @pytest.fixture
@@ -84,20 +84,6 @@ def test_wrapped_models_train_as_they_do_alone() -> None:
     assert torch.equal(nn.parallel.data_parallel(model, x), model(x))
 
 
-def square(number: int, queue: Any, fail: int) -> None:
-    if number == fail:
-        raise ValueError(f"process {number} was told to fail")
-    queue.put((number, (torch.ones(2) * number).square().tolist()))
-
-
-def test_processes_are_spawned_and_their_faults_told() -> None:
-    queue = multiprocessing.get_context("spawn").SimpleQueue()
-    multiprocessing.spawn(square, args=(queue, -1), nprocs=2)
-    assert sorted(queue.get() for _ in range(2)) == [(0, [0.0, 0.0]), (1, [1.0, 1.0])]
-    with pytest.raises(multiprocessing.ProcessRaisedException, match="process 1 was told to fail"):
-        multiprocessing.spawn(square, args=(queue, 1), nprocs=2)
-
-
 def test_settings_are_kept() -> None:
     torch.set_deterministic_debug_mode("warn")
     assert torch.get_deterministic_debug_mode() == 1 and torch.is_deterministic_algorithms_warn_only_enabled()
@@ -106,9 +92,6 @@ def test_settings_are_kept() -> None:
     torch.set_warn_always(True)
     assert torch.is_warn_always_enabled()
     torch.set_warn_always(False)
-    with torch.backends.cuda.sdp_kernel(enable_flash=False):
-        assert not torch.backends.cuda.flash_sdp_enabled()
-    assert torch.backends.cuda.flash_sdp_enabled()
     torch._inductor.config.coordinate_descent_tuning = True
     assert torch._inductor.config.coordinate_descent_tuning
     torch._inductor.config.coordinate_descent_tuning = False
