@@ -109,6 +109,8 @@ from flambeau.tensor.functions_copy import transpose_copy as transpose_copy
 from flambeau.tensor.functions_copy import unbind_copy as unbind_copy
 from flambeau.tensor.functions_copy import unfold_copy as unfold_copy
 from flambeau.tensor.functions_copy import unsqueeze_copy as unsqueeze_copy
+from flambeau.tensor.functions_copy import view_as_complex_copy as view_as_complex_copy
+from flambeau.tensor.functions_copy import view_as_real_copy as view_as_real_copy
 from flambeau.tensor.functions_copy import view_copy as view_copy
 from flambeau.tensor.functions_factor import cholesky as cholesky
 from flambeau.tensor.functions_factor import cholesky_inverse as cholesky_inverse
@@ -488,6 +490,7 @@ from flambeau.tensor.functions_reduce import cumprod as cumprod
 from flambeau.tensor.functions_reduce import cumsum as cumsum
 from flambeau.tensor.functions_reduce import diff as diff
 from flambeau.tensor.functions_reduce import equal as equal
+from flambeau.tensor.functions_reduce import frobenius_norm as frobenius_norm
 from flambeau.tensor.functions_reduce import kthvalue as kthvalue
 from flambeau.tensor.functions_reduce import log_softmax as log_softmax
 from flambeau.tensor.functions_reduce import logcumsumexp as logcumsumexp
@@ -501,6 +504,7 @@ from flambeau.tensor.functions_reduce import msort as msort
 from flambeau.tensor.functions_reduce import nanmean as nanmean
 from flambeau.tensor.functions_reduce import nansum as nansum
 from flambeau.tensor.functions_reduce import norm as norm
+from flambeau.tensor.functions_reduce import nuclear_norm as nuclear_norm
 from flambeau.tensor.functions_reduce import prod as prod
 from flambeau.tensor.functions_reduce import softmax as softmax
 from flambeau.tensor.functions_reduce import sort as sort
@@ -593,12 +597,29 @@ from flambeau.tensor.printing import get_printoptions as get_printoptions
 from flambeau.tensor.printing import printoptions as printoptions
 from flambeau.tensor.printing import set_printoptions as set_printoptions
 from flambeau.tensor.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from flambeau.tensor.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from flambeau.tensor.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau.tensor.settings import get_num_interop_threads as get_num_interop_threads
+from flambeau.tensor.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from flambeau.tensor.settings import is_warn_always_enabled as is_warn_always_enabled
+from flambeau.tensor.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from flambeau.tensor.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from flambeau.tensor.settings import set_flush_denormal as set_flush_denormal
+from flambeau.tensor.settings import set_num_interop_threads as set_num_interop_threads
+from flambeau.tensor.settings import set_warn_always as set_warn_always
 from flambeau.tensor.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau.tensor.storage_view import UntypedStorage as UntypedStorage
+from flambeau.tensor.symbolic_numbers import SymBool as SymBool
+from flambeau.tensor.symbolic_numbers import SymFloat as SymFloat
+from flambeau.tensor.symbolic_numbers import SymInt as SymInt
+from flambeau.tensor.symbolic_numbers import sym_float as sym_float
+from flambeau.tensor.symbolic_numbers import sym_int as sym_int
+from flambeau.tensor.symbolic_numbers import sym_ite as sym_ite
+from flambeau.tensor.symbolic_numbers import sym_max as sym_max
+from flambeau.tensor.symbolic_numbers import sym_min as sym_min
+from flambeau.tensor.symbolic_numbers import sym_not as sym_not
+from flambeau.tensor.symbolic_numbers import sym_sqrt as sym_sqrt
+from flambeau.tensor.symbolic_numbers import sym_sum as sym_sum
 from flambeau.tensor.tensor_class import Tensor as Tensor
 from flambeau.tensor.type_info import can_cast as can_cast
 from flambeau.tensor.type_info import finfo as finfo
@@ -607,6 +628,7 @@ from flambeau.tensor.type_info import get_default_dtype as get_default_dtype
 from flambeau.tensor.type_info import get_device as get_device
 from flambeau.tensor.type_info import iinfo as iinfo
 from flambeau.tensor.type_info import is_complex as is_complex
+from flambeau.tensor.type_info import is_distributed as is_distributed
 from flambeau.tensor.type_info import is_floating_point as is_floating_point
 from flambeau.tensor.type_info import is_inference as is_inference
 from flambeau.tensor.type_info import is_nonzero as is_nonzero
@@ -614,6 +636,7 @@ from flambeau.tensor.type_info import is_same_size as is_same_size
 from flambeau.tensor.type_info import is_signed as is_signed
 from flambeau.tensor.type_info import is_storage as is_storage
 from flambeau.tensor.type_info import is_tensor as is_tensor
+from flambeau.tensor.type_info import is_vulkan_available as is_vulkan_available
 from flambeau.tensor.type_info import numel as numel
 from flambeau.tensor.type_info import promote_types as promote_types
 from flambeau.tensor.type_info import result_type as result_type
@@ -644,6 +667,9 @@ nan = math.nan
 pi = math.pi
 e = math.e
 newaxis = None
+# What factors matrices, transforms signals and runs in parallel is our own, or OpenBLAS.
+has_lapack = has_spectral = True
+has_mkl = has_openmp = False
 
 # Parts that many programs do without, loaded at first use: name, the module, and what in it (None: the module itself).
 _LAZY = {
@@ -696,8 +722,15 @@ _LAZY = {
     "cond": ("flambeau._higher_order_ops", "cond"),
     "while_loop": ("flambeau._higher_order_ops", "while_loop"),
     "_dynamo": ("flambeau._dynamo", None),
+    "distributed": ("flambeau.distributed", None),
+    "_inductor": ("flambeau._inductor", None),
     "array_api": ("flambeau.array_api", None),
     "jit": ("flambeau.jit", None),
+    "to_dlpack": ("flambeau.utils.dlpack", "to_dlpack"),
+    "Future": ("flambeau.jit", "Future"),
+    "fork": ("flambeau.jit", "fork"),
+    "wait": ("flambeau.jit", "wait"),
+    "OutOfMemoryError": ("flambeau.cuda", "OutOfMemoryError"),
     "hub": ("flambeau.hub", None),
     "library": ("flambeau.library", None),
     "version": ("flambeau.version", None),

@@ -5,11 +5,10 @@
 tensor([3., 3.])
 """
 
-import sys as _sys
-from typing import Any
-
 from flambeau.array_api import fft as fft
 from flambeau.array_api import linalg as linalg
+from flambeau.array_api.array import floor_divide as floor_divide
+from flambeau.array_api.array import remainder as remainder
 from flambeau.array_api.creation import arange as arange
 from flambeau.array_api.creation import asarray as asarray
 from flambeau.array_api.creation import empty as empty
@@ -26,9 +25,36 @@ from flambeau.array_api.creation import tril as tril
 from flambeau.array_api.creation import triu as triu
 from flambeau.array_api.creation import zeros as zeros
 from flambeau.array_api.creation import zeros_like as zeros_like
+from flambeau.array_api.elementwise import add as add
+from flambeau.array_api.elementwise import atan2 as atan2
+from flambeau.array_api.elementwise import bitwise_and as bitwise_and
+from flambeau.array_api.elementwise import bitwise_left_shift as bitwise_left_shift
+from flambeau.array_api.elementwise import bitwise_or as bitwise_or
+from flambeau.array_api.elementwise import bitwise_right_shift as bitwise_right_shift
+from flambeau.array_api.elementwise import bitwise_xor as bitwise_xor
 from flambeau.array_api.elementwise import clip as clip
+from flambeau.array_api.elementwise import copysign as copysign
+from flambeau.array_api.elementwise import divide as divide
+from flambeau.array_api.elementwise import equal as equal
+from flambeau.array_api.elementwise import greater as greater
+from flambeau.array_api.elementwise import greater_equal as greater_equal
+from flambeau.array_api.elementwise import hypot as hypot
+from flambeau.array_api.elementwise import less as less
+from flambeau.array_api.elementwise import less_equal as less_equal
+from flambeau.array_api.elementwise import logaddexp as logaddexp
+from flambeau.array_api.elementwise import logical_and as logical_and
+from flambeau.array_api.elementwise import logical_or as logical_or
+from flambeau.array_api.elementwise import logical_xor as logical_xor
+from flambeau.array_api.elementwise import maximum as maximum
+from flambeau.array_api.elementwise import minimum as minimum
+from flambeau.array_api.elementwise import multiply as multiply
+from flambeau.array_api.elementwise import nextafter as nextafter
+from flambeau.array_api.elementwise import not_equal as not_equal
+from flambeau.array_api.elementwise import pow as pow
 from flambeau.array_api.elementwise import round as round
 from flambeau.array_api.elementwise import sign as sign
+from flambeau.array_api.elementwise import subtract as subtract
+from flambeau.array_api.elementwise import where as where
 from flambeau.array_api.info import __array_namespace_info__ as __array_namespace_info__
 from flambeau.array_api.info import astype as astype
 from flambeau.array_api.info import can_cast as can_cast
@@ -92,69 +118,39 @@ from flambeau.core.dtypes import uint8 as uint8
 from flambeau.tensor.functions_complex import conj as conj
 from flambeau.tensor.functions_complex import imag as imag
 from flambeau.tensor.functions_complex import real as real
-from flambeau.tensor.functions_index import where as where
 from flambeau.tensor.functions_pointwise import abs as abs
 from flambeau.tensor.functions_pointwise import acos as acos
 from flambeau.tensor.functions_pointwise import acosh as acosh
-from flambeau.tensor.functions_pointwise import add as add
 from flambeau.tensor.functions_pointwise import asin as asin
 from flambeau.tensor.functions_pointwise import asinh as asinh
 from flambeau.tensor.functions_pointwise import atan as atan
-from flambeau.tensor.functions_pointwise import atan2 as atan2
 from flambeau.tensor.functions_pointwise import atanh as atanh
-from flambeau.tensor.functions_pointwise import bitwise_and as bitwise_and
-from flambeau.tensor.functions_pointwise import bitwise_left_shift as bitwise_left_shift
 from flambeau.tensor.functions_pointwise import bitwise_not as bitwise_invert  # noqa: F401 - the standard's name
-from flambeau.tensor.functions_pointwise import bitwise_or as bitwise_or
-from flambeau.tensor.functions_pointwise import bitwise_right_shift as bitwise_right_shift
-from flambeau.tensor.functions_pointwise import bitwise_xor as bitwise_xor
 from flambeau.tensor.functions_pointwise import ceil as ceil
-from flambeau.tensor.functions_pointwise import copysign as copysign
 from flambeau.tensor.functions_pointwise import cos as cos
 from flambeau.tensor.functions_pointwise import cosh as cosh
-from flambeau.tensor.functions_pointwise import divide as divide
-from flambeau.tensor.functions_pointwise import eq as equal  # noqa: F401
 from flambeau.tensor.functions_pointwise import exp as exp
 from flambeau.tensor.functions_pointwise import expm1 as expm1
 from flambeau.tensor.functions_pointwise import floor as floor
-from flambeau.tensor.functions_pointwise import floor_divide as floor_divide
-from flambeau.tensor.functions_pointwise import greater as greater
-from flambeau.tensor.functions_pointwise import greater_equal as greater_equal
-from flambeau.tensor.functions_pointwise import hypot as hypot
 from flambeau.tensor.functions_pointwise import isfinite as isfinite
 from flambeau.tensor.functions_pointwise import isinf as isinf
 from flambeau.tensor.functions_pointwise import isnan as isnan
-from flambeau.tensor.functions_pointwise import less as less
-from flambeau.tensor.functions_pointwise import less_equal as less_equal
 from flambeau.tensor.functions_pointwise import log as log
 from flambeau.tensor.functions_pointwise import log1p as log1p
 from flambeau.tensor.functions_pointwise import log2 as log2
 from flambeau.tensor.functions_pointwise import log10 as log10
-from flambeau.tensor.functions_pointwise import logaddexp as logaddexp
-from flambeau.tensor.functions_pointwise import logical_and as logical_and
 from flambeau.tensor.functions_pointwise import logical_not as logical_not
-from flambeau.tensor.functions_pointwise import logical_or as logical_or
-from flambeau.tensor.functions_pointwise import logical_xor as logical_xor
-from flambeau.tensor.functions_pointwise import maximum as maximum
-from flambeau.tensor.functions_pointwise import minimum as minimum
-from flambeau.tensor.functions_pointwise import multiply as multiply
 from flambeau.tensor.functions_pointwise import negative as negative
-from flambeau.tensor.functions_pointwise import nextafter as nextafter
-from flambeau.tensor.functions_pointwise import not_equal as not_equal
 from flambeau.tensor.functions_pointwise import positive as positive
-from flambeau.tensor.functions_pointwise import pow as pow
 from flambeau.tensor.functions_pointwise import reciprocal as reciprocal
-from flambeau.tensor.functions_pointwise import remainder as remainder
 from flambeau.tensor.functions_pointwise import signbit as signbit
 from flambeau.tensor.functions_pointwise import sin as sin
 from flambeau.tensor.functions_pointwise import sinh as sinh
 from flambeau.tensor.functions_pointwise import sqrt as sqrt
 from flambeau.tensor.functions_pointwise import square as square
-from flambeau.tensor.functions_pointwise import subtract as subtract
 from flambeau.tensor.functions_pointwise import tan as tan
 from flambeau.tensor.functions_pointwise import tanh as tanh
 from flambeau.tensor.functions_pointwise import trunc as trunc
-from flambeau.tensor.tensor_class import Tensor as _Tensor
 
 __array_api_version__ = "2024.12"
 
@@ -163,21 +159,3 @@ inf = float("inf")
 nan = float("nan")
 newaxis = None
 pi = 3.141592653589793
-
-
-def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
-    """The standard's functions for this array; ValueError for another version of the standard."""
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-        raise ValueError(f"__array_namespace__: version {api_version} of the array API is not supported; use {__array_api_version__}")
-    return _sys.modules[__name__]
-
-
-def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
-    """The array on a device."""
-    if stream is not None:
-        raise ValueError(f"to_device: streams are not supported, got {stream!r}; leave stream out")
-    return self.to(device)
-
-
-_Tensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
-_Tensor.to_device = _to_device  # type: ignore[attr-defined]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.core import dtypes
 from flambeau.core.device import Device
 from flambeau.tensor import type_info
 from flambeau.tensor.creation import empty
 from flambeau.tensor.tensor_class import Tensor
-from flambeau.tensor.type_info import finfo as finfo
-from flambeau.tensor.type_info import iinfo as iinfo
 
 _ALL = (
     dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.float32, dtypes.float64, dtypes.complex64,
@@ -21,6 +19,40 @@ _KINDS = {
     "bool": {"bool"}, "signed integer": {"signed"}, "unsigned integer": {"unsigned"}, "integral": {"signed", "unsigned"},
     "real floating": {"float"}, "complex floating": {"complex"}, "numeric": {"signed", "unsigned", "float", "complex"},
 }  # fmt: skip
+
+
+class finfo_object(NamedTuple):  # noqa: N801 - the standard's name
+    """The limits of a real floating point type."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+class iinfo_object(NamedTuple):  # noqa: N801 - the standard's name
+    """The limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def finfo(type: Any, /) -> finfo_object:
+    """The limits of a floating point type or of an array's; of complex ones those of their parts."""
+    kind = type.dtype if isinstance(type, Tensor) else type
+    found = type_info.finfo(kind)
+    return finfo_object(found.bits, found.eps, found.max, found.min, found.smallest_normal, kind.to_real())
+
+
+def iinfo(type: Any, /) -> iinfo_object:
+    """The limits of an integer type or of an array's."""
+    kind = type.dtype if isinstance(type, Tensor) else type
+    found = type_info.iinfo(kind)
+    return iinfo_object(found.bits, found.max, found.min, kind)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

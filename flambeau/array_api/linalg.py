@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import linalg as torch_linalg
+from flambeau.array_api.array import met
 from flambeau.linalg import det as det
 from flambeau.linalg import inv as inv
-from flambeau.linalg import matmul as matmul
 from flambeau.linalg import matrix_power as matrix_power
 from flambeau.linalg import slogdet as slogdet
 from flambeau.tensor import functions_linear, functions_shape
 from flambeau.tensor.functions_linear import outer as outer
 from flambeau.tensor.tensor_class import Tensor
-from flambeau.tensor.type_info import promote_types
+
+
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The product of matrices, batches of them, or vectors."""
+    return torch_linalg.matmul(*met(x1, x2))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -25,14 +29,8 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     """Sums of products over the last axes of one and the first of the other, or over given ones."""
-    x1, x2 = _met(x1, x2)
+    x1, x2 = met(x1, x2)
     return functions_linear.tensordot(x1, x2, axes)
-
-
-def _met(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the type that they meet in."""
-    kind = promote_types(x1.dtype, x2.dtype)
-    return x1.to(kind), x2.to(kind)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -41,7 +39,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
         raise ValueError(f"vecdot: axis must be from {-min(x1.ndim, x2.ndim)} to -1, got {axis}")
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: the sizes along axis {axis} differ: {x1.shape[axis]} and {x2.shape[axis]}")
-    x1, x2 = _met(x1, x2)
+    x1, x2 = met(x1, x2)
     return (x1.conj() * x2).sum(axis, dtype=x1.dtype)
 
 
@@ -52,7 +50,8 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of 3 elements."""
-    return torch_linalg.cross(*_met(x1, x2), dim=axis)
+    x1, x2 = functions_shape.broadcast_tensors(*met(x1, x2))
+    return torch_linalg.cross(x1, x2, dim=axis)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
@@ -92,7 +91,7 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> Any:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """X with x1 @ X = x2, a vector if ``x2`` has one axis, else matrices."""
-    x1, x2 = _met(x1, x2)
+    x1, x2 = met(x1, x2)
     if x2.ndim == 1:
         return torch_linalg.solve(x1, x2.expand(*x1.shape[:-2], -1).unsqueeze(-1)).squeeze(-1)
     batch = functions_shape.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

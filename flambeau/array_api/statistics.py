@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from flambeau.core.dtypes import bool_, int64
 from flambeau.tensor import functions_index
+from flambeau.tensor.functions_complex import view_as_complex, view_as_real
 from flambeau.tensor.functions_shape import cat
 from flambeau.tensor.tensor_class import Tensor
 
@@ -162,23 +163,35 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+def _unique(x: Tensor, **wanted: bool) -> Any:
+    """`torch.unique`; complex numbers as rows of their parts."""
+    if not x.is_complex():
+        return functions_index.unique(x, **wanted)
+    found = functions_index.unique(view_as_real(x.flatten()), dim=0, **wanted)
+    values, *rest = found if wanted else (found,)
+    values = view_as_complex(values.contiguous())
+    if not wanted:
+        return values
+    return (values, rest[0].reshape(x.shape), *rest[1:]) if wanted.get("return_inverse") else (values, *rest)
+
+
 def unique_all(x: Tensor, /) -> AllUnique:
     """The values that occur, where each is first, which one each element is, and how often each occurs."""
-    values, inverse, counts = functions_index.unique(x, return_inverse=True, return_counts=True)
+    values, inverse, counts = _unique(x, return_inverse=True, return_counts=True)
     order = inverse.flatten().sort(stable=True).indices
     return AllUnique(values, order[counts.cumsum(0) - counts], inverse, counts)
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """The values that occur, and how often each does."""
-    return UniqueCounts(*functions_index.unique(x, return_counts=True))
+    return UniqueCounts(*_unique(x, return_counts=True))
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """The values that occur, and which one each element is."""
-    return UniqueInverse(*functions_index.unique(x, return_inverse=True))
+    return UniqueInverse(*_unique(x, return_inverse=True))
 
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The values that occur."""
-    return functions_index.unique(x)
+    return _unique(x)

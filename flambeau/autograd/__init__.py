@@ -13,7 +13,9 @@ from flambeau.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from flambeau.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from flambeau.autograd.gradcheck import GradcheckError as GradcheckError
 from flambeau.autograd.gradcheck import gradcheck as gradcheck
+from flambeau.autograd.gradcheck import gradgradcheck as gradgradcheck
 from flambeau.tensor import Tensor
+from flambeau.tensor import grad_mode as grad_mode
 from flambeau.tensor.autograd import backward as _backward
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.function import Function as Function
@@ -53,3 +55,19 @@ def _listed(value: Any) -> list[Any]:
 def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:  # noqa: N802 - torch's own name
     """A tensor itself; once tensors that record had a class of their own."""
     return data.requires_grad_() if requires_grad else data
+
+
+variable = Variable
+
+
+class set_multithreading_enabled:  # noqa: N801 - torch's name
+    """Accepted, as a function and a context manager: the tape is walked in one thread, its operators run on all."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass

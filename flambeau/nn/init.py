@@ -256,3 +256,23 @@ def kaiming_uniform(*args: Any, **kwargs: Any) -> Tensor:
 def kaiming_normal(*args: Any, **kwargs: Any) -> Tensor:
     """The old name of `kaiming_normal_`."""
     return _old("kaiming_normal", kaiming_normal_, *args, **kwargs)
+
+
+def eye(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `eye_`."""
+    return _old("eye", eye_, *args, **kwargs)
+
+
+def dirac(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `dirac_`."""
+    return _old("dirac", dirac_, *args, **kwargs)
+
+
+def orthogonal(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `orthogonal_`."""
+    return _old("orthogonal", orthogonal_, *args, **kwargs)
+
+
+def sparse(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `sparse_`."""
+    return _old("sparse", sparse_, *args, **kwargs)

@@ -331,3 +331,20 @@ def log_softmax(input: Any, dim: int, dtype: dtype | None = None, *, out: Any = 
     """The logarithm of ``softmax``."""
     result = ops.log_softmax(input, dim, dtype)
     return result if out is None else write_out(out, result)
+
+
+def frobenius_norm(input: Any, dim: int | Sequence[int], keepdim: bool = False, *, out: Any = None) -> Any:
+    """The root of the sum of squares along one or two dimensions, of all elements without any."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
+    return given(out, ops.vector_norm(input, 2, dims or None, keepdim))
+
+
+def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The sum of singular values: ``nuclear_norm(input, keepdim)`` of a matrix, or of those in two dimensions."""
+    if dim is None or isinstance(dim, builtins.bool):
+        if len(input.meta.shape) != 2:
+            raise RuntimeError(f"nuclear_norm: Expected a tensor with 2 dimensions, but got {len(input.meta.shape)} dimensions")
+        dim, keepdim = (-2, -1), builtins.bool(dim) or keepdim
+    return given(out, ops.matrix_norm(input, "nuc", tuple(dim), keepdim))

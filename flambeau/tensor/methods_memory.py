@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +23,7 @@ from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.transfer import is_dense
-from flambeau.tensor.typed_tensors import TensorType
+from flambeau.tensor.typed_tensors import CudaTensorType, TensorType
 
 if TYPE_CHECKING:
     from flambeau.tensor.tensor_class import Tensor
@@ -104,6 +105,8 @@ class MemoryMethods(TensorBase):
             if dtype not in _TYPES_BY_NAME:
                 raise ValueError(f"type: invalid type: '{dtype}'; needs one of {', '.join(_TYPES_BY_NAME)}")
             dtype = _TYPES_BY_NAME[dtype]
+        if isinstance(dtype, CudaTensorType):
+            return self.to(Device("cuda"), dtype.kind)
         return self.to(dtype.kind if isinstance(dtype, TensorType) else dtype)
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -170,6 +173,18 @@ class MemoryMethods(TensorBase):
             self.memory, self.address = memory, memory.address + offset
         self.meta = wanted
         return self
+
+    def resize(self, *sizes: Any) -> Tensor:
+        """Deprecated: the same elements in another shape, as ``reshape``."""
+        warnings.warn("non-inplace resize is deprecated", FutureWarning, stacklevel=2)
+        shape = given_sizes(sizes)
+        if math.prod(shape) != self.meta.numel:
+            raise RuntimeError(f"resize: the shape {list(shape)} does not hold the {self.meta.numel} elements of the tensor")
+        return self.reshape(shape)  # type: ignore[attr-defined]
+
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Deprecated: the same elements in the shape of another tensor."""
+        return self.resize(*tensor.meta.shape)
 
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Self:
         return self.resize_(the_template.meta.shape)

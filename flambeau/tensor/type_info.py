@@ -152,6 +152,16 @@ def is_same_size(input: Any, other: Any) -> bool:
     return input.meta.shape == other.meta.shape
 
 
+def is_vulkan_available() -> bool:
+    """False."""
+    return False
+
+
+def is_distributed(input: Any) -> bool:
+    """Whether a tensor is spread over processes: never."""
+    return False
+
+
 def is_inference(input: Any) -> bool:
     """Whether the tensor was made in inference mode."""
     return input.is_inference()

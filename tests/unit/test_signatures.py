@@ -25,10 +25,14 @@ _REASONS = {
     "one parameter is there for all forms, which are told apart by the argument's type": (
         "torch.dsplit", "torch.hsplit", "torch.vsplit", "torch.tensor_split", "torch.Tensor.tensor_split", "torch.isin",
         "torch.result_type", "torch.scatter", "torch.Tensor.scatter", "torch.Tensor.scatter_", "torch.view_copy",
-        "torch.repeat_interleave",
+        "torch.repeat_interleave", "torch.nuclear_norm",
     ),
     "None stands for the False that is documented": ("torch.asarray",),
     "out= does no harm": ("torch.special.log_softmax", "torch.special.softmax"),
+    "PyTorch's default acts as 0, for no reduction, whatever its stub says": (
+        "torch.binary_cross_entropy_with_logits", "torch.kl_div", "torch.hinge_embedding_loss", "torch.margin_ranking_loss",
+        "torch.cosine_embedding_loss", "torch.triplet_margin_loss", "torch.ctc_loss",
+    ),
     "programs do not make nodes of the tape": ("torch.autograd.graph.Node",),
 }
 ON_PURPOSE = {path for paths in _REASONS.values() for path in paths}
@@ -69,7 +73,9 @@ def faults(signature: inspect.Signature, forms: tuple[str, ...]) -> list[str]:
             except TypeError as error:
                 found[f"{form}: {error}"] = None
                 continue
-            found |= {f"{form}: {v} is taken as {n}": None for n, v in bound.arguments.items() if v != n and v not in ("_random_samples",)}
+            unnamed = {p.name for p in documented.parameters.values() if p.kind is p.POSITIONAL_ONLY}
+            known |= {n for n, v in bound.arguments.items() if v in unnamed}
+            found |= {f"{form}: {v} is taken as {n}": None for n, v in bound.arguments.items() if v not in (n, *unnamed)}
     single = parse_form(forms[0])
     for own in signature.parameters.values():
         if own.name not in known:

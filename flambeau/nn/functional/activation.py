@@ -122,7 +122,8 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     # As in PyTorch, each of these takes one number of the generator, and the others none.
     drawn = empty(int(negative.sum()), dtype=float64, device=input.device).uniform_(lower, upper)
     slope = ones_like(input.detach()).masked_scatter(negative, drawn.to(input.dtype))
-    return _run(ops.where, inplace, input > 0, input, input * slope)
+    out = ops.where(input > 0, input, input * slope)
+    return input.copy_(out) if inplace else out
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import ops
-from flambeau.nn.functional import activation, dropout, linear, loss, normalization, pooling, vision
+from flambeau.nn.functional import activation, loss, normalization, pooling, vision
 from flambeau.nn.functional import convolution as convolution_
+from flambeau.nn.functional.dropout import alpha_dropout, dropout
+from flambeau.nn.functional.dropout import feature_alpha_dropout as _feature_alpha_dropout
+from flambeau.nn.functional.linear import _renormalize
+from flambeau.nn.functional.linear import embedding_bag as _embedding_bag
 from flambeau.tensor import Tensor
 
 __all__ = [
@@ -137,17 +141,17 @@ def _own_generator(operator: str, generator: Any) -> None:
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """``alpha_dropout`` in place."""
-    return dropout.alpha_dropout(input, p, train, True)
+    return alpha_dropout(input, p, train, True)
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """``alpha_dropout`` of whole channels."""
-    return dropout.feature_alpha_dropout(input, p, train)
+    return _feature_alpha_dropout(input, p, train)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """``feature_alpha_dropout`` in place."""
-    return dropout.feature_alpha_dropout(input, p, train, True)
+    return _feature_alpha_dropout(input, p, train, True)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
@@ -164,14 +168,14 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     """
     if train is False or not p:
         return input.clone(), input.new_ones(input.shape, dtype=ops.eq(input, input).dtype)
-    scale = dropout.dropout(input.new_ones(input.shape), p, True)
+    scale = dropout(input.new_ones(input.shape), p, True)
     return input * scale, scale != 0
 
 
 # -- rows of tables ---------------------------------------------------------------------------------------
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scale the rows of ``input`` that ``indices`` name down to a norm of at most ``max_norm``, in place."""
-    linear._renormalize(input, indices, max_norm, norm_type)
+    _renormalize(input, indices, max_norm, norm_type)
     return input
 
 
@@ -182,7 +186,7 @@ def embedding_bag(
     """Bags of rows (`mode` 0: sums, 1: means, 2: maxima), the bag of each index, the size of each bag, and where its maxima are."""
     if mode == 2:
         raise NotImplementedError("embedding_bag: positions of maxima are not computed; use torch.nn.functional.embedding_bag")
-    bags = linear.embedding_bag(
+    bags = _embedding_bag(
         indices, weight, offsets, None, 2, scale_grad_by_freq, _word(_BAGS, mode, "mode"), sparse, per_sample_weights, include_last_offset,
         padding_idx,
     )  # fmt: skip
@@ -193,37 +197,38 @@ def embedding_bag(
     return bags, owners, sizes, sizes.new_zeros(0)
 
 
-# -- losses, whose reduction is a number here -------------------------------------------------------------
+# -- losses, whose reduction is a number here: 0 for none, 1 for the mean, 2 for the sum -------------------
+# PyTorch's stubs say 1 for the default, and its functions act as for 0.
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0
 ) -> Tensor:
-    """`torch.nn.functional.binary_cross_entropy_with_logits`; `reduction` is 0 for none, 1 for the mean, 2 for the sum."""
+    """`torch.nn.functional.binary_cross_entropy_with_logits`; none is reduced by default."""
     return ops.binary_cross_entropy_with_logits(input, target, weight, _word(_REDUCTIONS, reduction, "reduction"), pos_weight)
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """target * (log(target) - input) for input of logarithms."""
     return ops.kl_div(input, target, _word(_REDUCTIONS, reduction, "reduction"), log_target)
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """The input where the target is 1, max(0, margin - input) where it is -1."""
     return ops.hinge_embedding_loss(input, target, margin, _word(_REDUCTIONS, reduction, "reduction"))
 
 
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """max(0, margin - target * (input1 - input2))."""
     return ops.margin_ranking_loss(input1, input2, target, margin, _word(_REDUCTIONS, reduction, "reduction"))
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
     return ops.cosine_embedding_loss(input1, input2, target, margin, _word(_REDUCTIONS, reduction, "reduction"))
 
 
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
-    reduction: int = 1,
+    reduction: int = 0,
 ) -> Tensor:  # fmt: skip
     """max(0, margin + distance to the positive - distance to the negative)."""
     reduced = _word(_REDUCTIONS, reduction, "reduction")
@@ -236,7 +241,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1,
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
     """`torch.nn.functional.ctc_loss`."""

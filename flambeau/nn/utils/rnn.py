@@ -114,6 +114,12 @@ def pad_sequence(
     return ops.stack(rows, 0 if batch_first else 1)
 
 
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences that were packed, in their order, each of its own length."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
+
+
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded tensor."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
