@@ -12,9 +12,10 @@ from flambeau.func.jacobians import jacrev as jacrev
 from flambeau.func.modules import functional_call as functional_call
 from flambeau.func.modules import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from flambeau.func.modules import stack_module_state as stack_module_state
+from flambeau.func.vmap import debug_unwrap as debug_unwrap
 from flambeau.func.vmap import vmap as vmap
 
 __all__ = [
-    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

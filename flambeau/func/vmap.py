@@ -11,7 +11,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.batching import RANDOMNESS, batched, is_batched, unbatched, vmap_level
 from flambeau.utils._pytree import TreeSpec, tree_flatten
 
-__all__ = ["run", "vmap"]
+__all__ = ["debug_unwrap", "run", "vmap"]
 
 Dims = int | tuple[Any, ...] | None
 
@@ -42,6 +42,22 @@ def vmap(
         return run(func, in_dims, out_dims, randomness, chunk_size, args, kwargs)
 
     return wrapped
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """What a tensor inside a ``vmap`` stands for, with the dimension of the batch first; for looking, not for computing with.
+
+    >>> import flambeau as torch
+    >>> shapes = []
+    >>> _ = torch.vmap(lambda x: shapes.append(torch.func.debug_unwrap(x).shape) or x)(torch.ones(2, 3))
+    >>> shapes
+    [torch.Size([2, 3])]
+    """
+    while is_batched(tensor):
+        tensor = tensor.value
+        if not recurse:
+            break
+    return tensor
 
 
 def _name(func: Any) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.core import dtypes
-from flambeau.nested.tensor import NestedTensor
+from flambeau.nested.tensor import NestedTensor, need_jagged, nested_tensor_from_jagged
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import full
 
-__all__ = ["to_padded_tensor"]
+__all__ = ["masked_select", "narrow", "to_padded_tensor"]
 
 
 def _places(a: NestedTensor) -> tuple[Any, Any]:
@@ -43,6 +43,37 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
     packed = _ragged_first(input)
     start = full((len(input.sizes), longest, *packed.shape[1:]), padding, dtype=packed.dtype, device=packed.device)
     return ops.movedim(start.index_put(_places(input), packed), 1, input.ragged)
+
+
+def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> NestedTensor:
+    """From each row of a dense tensor [batch, n, ...] ``length`` elements from ``start`` on, numbers or tensors [batch]; a copy.
+
+    >>> import flambeau as torch
+    >>> x = torch.arange(8.).view(2, 4)
+    >>> nt = torch.nested.narrow(x, 1, torch.tensor([0, 2]), torch.tensor([3, 1]), layout=torch.jagged)
+    >>> [t.tolist() for t in nt.unbind()]
+    [[0.0, 1.0, 2.0], [6.0]]
+    """
+    need_jagged("narrow", layout)
+    if dim != 1:
+        raise RuntimeError(f"narrow: jagged tensors are made along dim=1, got dim={dim}")
+    line = ops.arange(0, 1, tensor.shape[1], dtypes.int64).to(tensor.device)
+    first, count = (v.unsqueeze(1) if isinstance(v, Tensor) else full((tensor.shape[0], 1), v, dtype=dtypes.int64) for v in (start, length))
+    return masked_select(tensor, ops.logical_and(line >= first, line < first + count))
+
+
+def masked_select(tensor: Any, mask: Any) -> NestedTensor:
+    """From each row of a dense tensor [batch, n, ...] the elements under a mask [batch, n].
+
+    >>> import flambeau as torch
+    >>> x = torch.arange(6.).view(2, 3)
+    >>> [t.tolist() for t in torch.nested.masked_select(x, x % 2 == 0).unbind()]
+    [[0.0, 2.0], [4.0]]
+    """
+    if mask.ndim != 2 or tuple(tensor.shape[:2]) != tuple(mask.shape):
+        shapes = f"{list(mask.shape)} and {list(tensor.shape)}"
+        raise RuntimeError(f"masked_select: the mask must be [batch, n] as the tensor begins, got {shapes}")
+    return nested_tensor_from_jagged(tensor[mask], lengths=mask.sum(1))
 
 
 def _from_padded(dense: Any, like: NestedTensor, ragged: int) -> NestedTensor:

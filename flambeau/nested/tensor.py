@@ -15,7 +15,7 @@ from flambeau.tensor.creation import as_tensor, tensor
 from flambeau.tensor.functions_shape import split
 from flambeau.tensor.other_layout import OtherLayout
 
-__all__ = ["NestedTensor", "RaggedSize", "as_nested_tensor", "nested_tensor", "nested_tensor_from_jagged"]
+__all__ = ["NestedTensor", "RaggedSize", "as_nested_tensor", "need_jagged", "nested_tensor", "nested_tensor_from_jagged"]
 
 _numbers = itertools.count(1)
 
@@ -173,7 +173,8 @@ class NestedTensor(OtherLayout):
 
 
 # -- making them ----------------------------------------------------------------------------------------
-def _need_jagged(name: str, layout: Any) -> None:
+def need_jagged(name: str, layout: Any) -> None:
+    """NotImplementedError for another layout."""
     if layout is not jagged:
         raise NotImplementedError(f"{name}: only layout=torch.jagged is implemented; give it, or pad the tensors and stack them")
 
@@ -203,7 +204,7 @@ def nested_tensor(
     tensor([[2., 2., 2.],
             [4., 4., 4.]])
     """
-    _need_jagged("nested_tensor", layout)
+    need_jagged("nested_tensor", layout)
     made = _packed("nested_tensor", [as_tensor(t, dtype=dtype, device=device).detach() for t in tensor_list])
     return made.requires_grad_(requires_grad)
 
@@ -212,7 +213,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     """As `nested_tensor`, but gradients flow back to the tensors; a dense tensor is taken for a batch of equal lengths."""
     if isinstance(ts, NestedTensor):
         return ts
-    _need_jagged("as_nested_tensor", layout)
+    need_jagged("as_nested_tensor", layout)
     parts = list(ts.unbind(0)) if isinstance(ts, TensorBase) else list(ts)  # type: ignore[attr-defined]
     return _packed("as_nested_tensor", [as_tensor(t, dtype=dtype, device=device) for t in parts])
 

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -209,16 +208,28 @@ def unbatched(tensor: Any, axis: int, level: int, size: int) -> Any:
 
 
 # -- running --------------------------------------------------------------------------------------------
-_forms: weakref.WeakKeyDictionary[GraphFunction, dict[Any, Operator]] = weakref.WeakKeyDictionary()
+class _Forms:
+    """The batched forms of a function. ``told``: the sizes that its operands tell."""
+
+    __slots__ = ("draws", "found", "told")
+
+    def __init__(self, function: GraphFunction) -> None:
+        self.told = frozenset(str(d) for i in function.graph.inputs for d in i.shape if not isinstance(d, int))
+        self.draws = any(n.op is random for n in function.graph.nodes())
+        self.found: dict[Any, Operator] = {}
+
+
+_forms: weakref.WeakKeyDictionary[GraphFunction, _Forms] = weakref.WeakKeyDictionary()
 
 
 def _form(function: GraphFunction, sizes: Mapping[str, int], marks: tuple[bool, ...], kind: str, draws: int | None) -> Operator:
     """The operator that does a function's work in its batched form."""
-    forms = _forms.setdefault(function, {})
-    key = (tuple(sizes.items()), marks, kind, draws)
-    if key not in forms:
-        forms[key] = _new_form(function, sizes, marks, kind, draws)
-    return forms[key]
+    forms = _forms[function]
+    given = tuple([item for item in sizes.items() if item[0] not in forms.told])
+    key = (given, marks, kind, draws)
+    if key not in forms.found:
+        forms.found[key] = _new_form(function, dict(given), marks, kind, draws)
+    return forms.found[key]
 
 
 def _new_form(function: GraphFunction, sizes: Mapping[str, int], marks: tuple[bool, ...], kind: str, draws: int | None) -> Operator:
@@ -240,11 +251,10 @@ def run_batched(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], 
     values = [t.value if own else t for own, t in zip(mine, tensors, strict=True)]
     function = plan.run.function
     scope = next((b for b in context.batching if b.serial == level), None)
-    draws = None
-    if scope is not None and scope.randomness == "different" and any(n.op is random for n in function.graph.nodes()):
-        draws = scope.size
-    given = {n: s for n, s in plan.sizes.items() if not _told(function, n)}
-    form = _form(function, given, marks, plan.kind, draws)
+    if function not in _forms:
+        _forms[function] = _Forms(function)
+    draws = scope.size if scope is not None and scope.randomness == "different" and _forms[function].draws else None
+    form = _form(function, plan.sizes, marks, plan.kind, draws)
     with outside(level):
         made = form(values, list(numbers))
         many = any(marks) or draws is not None
@@ -256,16 +266,6 @@ def run_batched(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], 
             else:
                 results.append(_written(function.name, tensors[target], value, level, many))
     return results
-
-
-@cache
-def _symbols(function: GraphFunction) -> frozenset[str]:
-    return frozenset(str(d) for i in function.graph.inputs for d in i.shape if not isinstance(d, int))
-
-
-def _told(function: GraphFunction, name: str) -> bool:
-    """Whether operands tell the value of a size."""
-    return name in _symbols(function)
 
 
 def _written(name: str, target: Any, value: Any, level: int, many: bool) -> Any:

@@ -84,6 +84,13 @@ def level_of(tensors: Sequence[Any]) -> int:
     return 0 if _batched is None else max([t.level for t in tensors if type(t) is _batched], default=0)
 
 
+def whole(tensor: Any) -> Any:
+    """A tensor with all places of the batches that it stands for: for questions whose answer may be the same for all of them."""
+    while level_of([tensor]):
+        tensor = tensor.value
+    return tensor
+
+
 def _level_of_call(call: Call) -> int:
     """The innermost ``vmap`` that has to run a call."""
     if _batched is None:

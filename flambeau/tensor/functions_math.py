@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.ops.declare import normalize_dim
+from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import numpy_names, write_out
 from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
@@ -126,7 +127,7 @@ def _check_weights(x: Any, fweights: Any, aweights: Any) -> None:
             raise RuntimeError(f"cov: {name} must be a vector of {x.meta.shape[1]}, one for each observation; got {list(meta.shape)}")
         if meta.dtype.is_floating_point != floating:
             raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got {meta.dtype}")
-        if meta.numel and ops.amin(weights, ()).item() < 0:
+        if meta.numel and ops.amin(dispatch.whole(weights), ()).item() < 0:
             raise RuntimeError(f"cov: {name} cannot be negative")
 
 

@@ -101,6 +101,26 @@ class QueryMethods(TensorBase):
     def coalesce(self) -> Any:
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided; call to_sparse() first")
 
+    def indices(self) -> Any:
+        raise RuntimeError("indices expected sparse coordinate tensor layout but got Strided; call to_sparse() first")
+
+    def values(self) -> Any:
+        raise RuntimeError("values expected sparse tensor layout but got Strided; call to_sparse() first")
+
+    def crow_indices(self) -> Any:
+        raise RuntimeError("crow_indices expected sparse row compressed tensor layout but got Strided; call to_sparse_csr() first")
+
+    def col_indices(self) -> Any:
+        raise RuntimeError("col_indices expected sparse row compressed tensor layout but got Strided; call to_sparse_csr() first")
+
+    def sparse_dim(self) -> int:
+        """0: no dimension is sparse."""
+        return 0
+
+    def dense_dim(self) -> int:
+        """The number of dimensions, since all are dense."""
+        return len(self.meta.shape)
+
     # -- Python functions -------------------------------------------------------------------------------
     def apply_(self, callable: Callable[[Any], Any]) -> Self:
         """Replace each element by what a Python function makes of it."""

@@ -274,3 +274,12 @@ def test_a_map_of_a_compiled_function_and_sizes_that_change() -> None:
         _close(step(x), 2 * (1 - torch.tanh(x) ** 2), 1e-5)
     scale[0] = 3.0
     _close(step(x), 3 * (1 - torch.tanh(x) ** 2), 1e-5)
+
+
+def test_functions_that_look_at_values_to_know_how_far_to_go() -> None:
+    a, x, n = torch.tensor([0.5, 2.0]), torch.tensor([1.0, 30.0]), torch.tensor([1, 3])
+    _close(vmap(torch.igamma)(a, x), torch.igamma(a, x), 1e-6)
+    _close(vmap(torch.special.hermite_polynomial_h)(x, n), torch.special.hermite_polynomial_h(x, n), 1e-6)
+    w = torch.tensor([[1, 2, 1], [3, 1, 1]])
+    points = torch.randn(2, 2, 3)
+    _close(vmap(lambda p, w: torch.cov(p, fweights=w))(points, w)[1], torch.cov(points[1], fweights=w[1]), 1e-5)

@@ -132,3 +132,18 @@ def test_layers_and_compiled_functions() -> None:
 def test_errors(call: Callable[[Any], Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(_nested(_parts(2, 3)))
+
+
+def test_parts_of_dense_tensors() -> None:
+    x = torch.arange(24.0).view(3, 4, 2).requires_grad_()
+    found = torch.nested.narrow(x, 1, torch.tensor([0, 1, 3]), torch.tensor([2, 3, 1]), layout=torch.jagged)
+    _same(found, [x[0, :2], x[1, 1:4], x[2, 3:]])
+    found.values().sum().backward()
+    assert x.grad.sum().item() == 12.0
+    _same(torch.nested.narrow(x, 1, 1, 2, layout=torch.jagged), list(x[:, 1:3]))
+    mask = torch.tensor([[True, False, True, False], [False] * 4, [True] * 4])
+    _same(torch.nested.masked_select(x, mask), [x[k][mask[k]] for k in range(3)])
+    with pytest.raises(RuntimeError, match="dim=1"):
+        torch.nested.narrow(x, 0, 1, 2, layout=torch.jagged)
+    with pytest.raises(RuntimeError, match="mask"):
+        torch.nested.masked_select(x, mask[0])
