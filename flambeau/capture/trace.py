@@ -56,6 +56,7 @@ class Trace:
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
         self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
+        self.stand_ins: dict[int, Any] = {}  # the other way round
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
@@ -291,7 +292,7 @@ class Trace:
                 at = position(value, *[self.variables.get(n) for n in same])
                 at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
                 if at >= 0 and tensor:
-                    return value
+                    return self.stand_ins.get(id(value), value)
         if type(seen) is Pattern and self.recording:
             self.sizes.open(value, name, seen)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
@@ -330,7 +331,8 @@ class Trace:
         """Unknown code may have given the tensor that one of the ghost stands for another history."""
         twin, real = self.twins.get(id(value), (None, value))
         if twin is not None:
-            twin.entry, twin.output, twin._requires_grad, twin.seen_version = real.entry, real.output, real._requires_grad, real.seen_version
+            twin.entry, twin.output, twin._requires_grad = real.entry, real.output, real._requires_grad
+            twin.seen_version = real.seen_version
 
     def know_also(self, value: Any, name: str) -> None:
         """Another object stands for what is in a variable: of a ghost and its replay, one each."""
