@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from flambeau.codegen.gpu.kernel_code import Configuration, KernelCode, KernelText
+from flambeau.codegen.gpu.kernel_code import MOST_WARPS, Configuration, KernelCode, KernelText
 from flambeau.compilation.program import Program, bits_of
 from flambeau.compilation.triton_driver import Variant, get_cubin
 from flambeau.core import events
@@ -34,6 +34,9 @@ from flambeau.templates import gpu_rows
 from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
+
+# Registers of one processor of a GPU.
+REGISTERS = 1 << 16
 
 _codes: dict[Kernel, KernelCode] = {}
 _texts: dict[GpuMatmul, KernelText] = {}
@@ -311,10 +314,18 @@ class _Launch:
         key = (device.index, variant)
         found = _functions.get(key)
         if found is None:
-            cubin = get_cubin(variant)
-            assert not cubin.scratch, "no kernel of ours asks for global scratch"
-            found = _functions[key] = Function(device, cubin.code, cubin.name, cubin.warps, cubin.shared)
+            found = _function(device, variant)
+            if variant.warps == MOST_WARPS and 2 * MOST_WARPS * 32 * found.registers > REGISTERS:
+                # One program at a time would leave the memory idle while it computes.
+                found = _function(device, replace(variant, warps=MOST_WARPS // 2))
+            _functions[key] = found
         return found
+
+
+def _function(device: CudaDevice, variant: Variant) -> Function:
+    cubin = get_cubin(variant)
+    assert not cubin.scratch, "no kernel of ours asks for global scratch"
+    return Function(device, cubin.code, cubin.name, cubin.warps, cubin.shared)
 
 
 def scalar_bits(value: Any, kind: dtype) -> int:
