@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import CellType
 from typing import Any
 
 from flambeau.capture.calls import Calls
@@ -206,14 +205,7 @@ class Session:
         self.writer.stop()
         for frame in self.machine.frames if self.trace.twins else ():
             for held in (frame.fast, frame.stack):
-                held[:] = [self._settled(value) for value in held]
-
-    def _settled(self, value: Any) -> Any:
-        if type(value) is CellType and value != CellType():
-            value.cell_contents = self._settled(value.cell_contents)
-        if not isinstance(value, TensorBase) or (value._requires_grad and value.entry is None):
-            return value  # a leaf stays what the tape knows
-        return self.trace.original(value)
+                held[:] = [self.trace.settled(value) for value in held]
 
     # -- modes ------------------------------------------------------------------------------------------
     def sync_modes(self) -> None:

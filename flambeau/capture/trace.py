@@ -129,8 +129,10 @@ class Trace:
         """Nothing is named any more: objects live as long as the program holds them."""
         for obj in self.inside.values():
             self.sizes.empty(obj)
+            if self.twins:
+                self._settle(obj)
         self.sizes.end()
-        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
+        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births, self.stand_ins):
             kept.clear()
         self.stopped()
 
@@ -326,6 +328,26 @@ class Trace:
             real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
             real.seen_version = twin.seen_version
         return real
+
+    def settled(self, value: Any) -> Any:
+        """What a variable holds once nothing is recorded any more: the tensor of the replay; a leaf stays what the tape knows."""
+        if type(value) is tuple:
+            items = [self.settled(v) for v in value]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+        leaf = isinstance(value, TensorBase) and value._requires_grad and value.entry is None
+        return value if leaf else self.original(value)
+
+    def _settle(self, obj: Any) -> None:
+        """`settled` for what an object made inside holds."""
+        if type(obj) is CellType:
+            if obj != EMPTY:
+                obj.cell_contents = self.settled(obj.cell_contents)
+            return
+        held: Any = obj if isinstance(obj, (list, dict)) else getattr(obj, "__dict__", None)
+        if isinstance(held, (list, dict)):
+            for key, value in list(enumerate(held) if isinstance(held, list) else held.items()):
+                if (now := self.settled(value)) is not value:
+                    held[key] = now
 
     def catch_up(self, value: Any) -> None:
         """Unknown code may have given the tensor that one of the ghost stands for another history."""

@@ -371,13 +371,21 @@ def written_where_earlier_parts_saved_for_backward():
 def tensors_of_a_replay_and_of_the_interpretation_after_it():
     seen, table = [], {}
 
+    class Held:
+        pass
+
     def f(x):
         y = x * 2
-        flat = y.view(-1)
+        flat, pair, inner, held = y.view(-1), [(y, 1)], {"y": y}, Held()
+        held.flat = flat
+        other = lambda: y  # noqa: E731
         if y.sum().item() > 0:  # the first call that comes here goes on with what the replay computed
             seen.append(y)
             table.setdefault("flat", flat)
-        alike = [any(y is s for s in seen), table.get("flat") is flat]
-        return y, flat, alike, sys._getframe(0).f_code.co_name, any(y is s for s in seen), table.get("flat") is flat
+
+        def alike():
+            return [any(y is s for s in seen), table.get("flat") is flat, pair[0][0] is y, inner["y"] is y, held.flat is flat, other() is y]
+
+        return y, flat, alike(), sys._getframe(0).f_code.co_name, alike(), pair, inner
 
     return f, [(-ramp(4).abs(),), (ramp(4).abs(),), (ramp(4).abs(),), (-ramp(4).abs(),)], lambda: (len(seen), table)
