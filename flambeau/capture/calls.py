@@ -289,7 +289,7 @@ class Calls(Operators):
             return value.value
         if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
             return tuple([self.plain(v) for v in value])
-        return self.trace.sizes.plain(value)
+        return self.trace.original(self.trace.sizes.plain(value))
 
     def is_own(self, function: Any, owner: Any) -> bool:
         """Whether a callable is this package's."""
@@ -509,6 +509,8 @@ class Calls(Operators):
                     return function(*plain, **options)
             finally:
                 context.capture = capture
+                for value in (*args, *kwargs.values()):
+                    trace.catch_up(value)
 
         if flush:
             self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")

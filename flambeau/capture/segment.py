@@ -67,7 +67,7 @@ class Segment:
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
         for state in recorder.input_states:
-            if state.changed and _has_new_history(state):
+            if state.changed and has_new_history(state):
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         sizes = tuple([recorder.sizes.hints[name] for name in self.sizes])
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers], sizes))
@@ -113,7 +113,7 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     inputs = [n for _, n in recorder.inputs] + [n for _, n in recorder.numbers]
     function = GraphFunction(name, Graph(tuple(inputs), tuple(s.node for s in (*live, *changed))), len(tensors))
     into = tuple([None] * len(live) + [s.position for s in changed])
-    recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [_has_new_history(s) for s in changed]
+    recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [has_new_history(s) for s in changed]
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
     layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded)
@@ -142,7 +142,7 @@ def _first_plan(function: GraphFunction, layout: PlanLayout, sizes: Sizes) -> tu
         return layout.plan(GraphFunction(function.name, function.at_sizes(known), function.tensors), known), (), known
 
 
-def _has_new_history(state: StorageState) -> bool:
+def has_new_history(state: StorageState) -> bool:
     """Whether an outside tensor was overwritten with something that takes part in autograd."""
     return needs_history(state.tensor) and state.tensor.entry is not state.history[0]
 

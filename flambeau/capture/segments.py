@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history, settle_views
+from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, has_new_history, needs_history, settle_views
 from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
@@ -291,9 +291,14 @@ class _Closing:
         inputs = {id(t) for t, _ in self.recorder.inputs}
         self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
         self.sharing_names = [self.writer.name(t) for t in self.sharing]
+        rewritten = [s.tensor for s in self.recorder.input_states if s.changed and has_new_history(s)]
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
+        for tensor in rewritten:
+            entry = operator_entry(tensor)
+            text = f"{self.trace.tree.constant(operator_entry)}({self.writer.name(tensor)})"
+            self.writer.entries.append(self.trace.step(text, lambda entry=entry: entry))
         self._gradient_steps()
 
     def _input(self, tensor: Any) -> str:
@@ -420,7 +425,7 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.sizes.liken(real, tensor)
-                trace.twins[id(tensor)] = (tensor, real)
+                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), tensor
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
@@ -489,8 +494,9 @@ def operator_entry(tensor: Any) -> Any:
 
 
 def protect(result: Any, changed: Any) -> None:
-    """Let backward of what computed ``result`` keep copies of what is about to be overwritten in the memory of ``changed``."""
-    protect_entry(operator_entry(result), changed, changed.memory.version)
+    """Let backward of what computed ``result``, or of that entry, keep copies of what is about to be overwritten where ``changed`` is."""
+    entry = result if isinstance(result, OperatorEntry) else operator_entry(result)
+    protect_entry(entry, changed, changed.memory.version)
 
 
 def protect_entry(entry: Any, changed: Any, version: int) -> bool:
