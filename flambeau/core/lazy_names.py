@@ -35,6 +35,9 @@ _NAMES = {
 }
 
 # Name: the module, and what in it (None: the module itself).
-LAZY: dict[str, tuple[str, str | None]] = {name: (f"flambeau.{name}", None) for name in MODULES}
-LAZY |= {name: (module, name) for module, names in _NAMES.items() for name in names.split()}
-LAZY |= {"spmm": ("flambeau.sparse", "mm"), "smm": ("flambeau.sparse", "mm")}
+LAZY: dict[str, tuple[str, str | None]] = {
+    **{name: (f"flambeau.{name}", None) for name in MODULES},
+    **{name: (module, name) for module, names in _NAMES.items() for name in names.split()},
+    "spmm": ("flambeau.sparse", "mm"),
+    "smm": ("flambeau.sparse", "mm"),
+}
