@@ -11,6 +11,7 @@ from flambeau.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from flambeau.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from flambeau.autograd.gradcheck import GradcheckError as GradcheckError
 from flambeau.autograd.gradcheck import gradcheck as gradcheck
+from flambeau.autograd.gradcheck import gradgradcheck as gradgradcheck
 from flambeau.tensor import Tensor
 from flambeau.tensor.autograd import backward as _backward
 from flambeau.tensor.autograd import grad as grad
