@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from flambeau.tensor.profiling import EventList, Recorder, in_order
+from flambeau.tensor.profiling import FunctionEvent as FunctionEvent
+from flambeau.tensor.profiling import FunctionEventAvg as FunctionEventAvg
 from flambeau.tensor.profiling import record_function as record_function
 
 __all__ = ["profile", "record_function"]
@@ -33,6 +35,15 @@ class profile:  # noqa: N801 - torch's own name
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
         """The events of each name together."""
         return self.function_events.key_averages(group_by_input_shape)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events together."""
+        return self.function_events.total_average()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds of all events together."""
+        return self.function_events.self_cpu_time_total
 
     def table(self, *args: Any, **options: Any) -> str:
         """All events as text."""

@@ -74,7 +74,7 @@ WORLD = frozenset((
     "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial", "best_and_fisher",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing",
-                 "flambeau.amp.grad_scaler")  # fmt: skip
+                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing")  # fmt: skip
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",

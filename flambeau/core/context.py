@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ class Context(threading.local):
 _set = threading.local.__setattr__
 
 
-def autocast_bits(modes: tuple[tuple[str, Any], ...]) -> int:
+def autocast_bits(modes: Sequence[tuple[str, Any]]) -> int:
     """The bits of `Context.bits` for what is on."""
     return sum(128 << 2 * (device == "cuda") + (kind.name == "float16") for device, kind in modes)
 

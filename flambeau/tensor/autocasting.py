@@ -44,7 +44,8 @@ _WIDEST = {
     "cpu": "cat index_copy stack",
     "cuda": "addcdiv addcmul atan2 bilinear cat cross dot grid_sample index_copy index_put scatter_add stack tensordot",
 }
-_LISTS = (("lower", _LOWER), ("float32", _FLOAT32), ("widest", _WIDEST))
+_BANNED = {"cpu": "", "cuda": "binary_cross_entropy"}
+_LISTS = (("lower", _LOWER), ("float32", _FLOAT32), ("widest", _WIDEST), ("banned", _BANNED))
 POLICIES = {device: {name: policy for policy, lists in _LISTS for name in lists[device].split()} for device in ("cpu", "cuda")}
 
 
@@ -58,14 +59,14 @@ def cast_operands(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str
 
 
 def _policy(name: str, device: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    if name == "binary_cross_entropy" and device == "cuda" and any(_eligible(a, device) for a in args):
+    policy = POLICIES[device].get(name)
+    if policy == "banned" and any(_eligible(a, device) for a in args):
         raise RuntimeError(
             "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Many models use a sigmoid layer right "
             "before the binary cross entropy layer: combine the two with binary_cross_entropy_with_logits or BCEWithLogitsLoss."
         )
-    if name == "pad" and "constant" in (*args[2:3], kwargs.get("mode", "")):
-        return None
-    return POLICIES[device].get(name)
+    plain_pad = name == "pad" and "constant" in (*args[2:3], kwargs.get("mode", ""))
+    return None if plain_pad or policy == "banned" else policy
 
 
 def apply(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

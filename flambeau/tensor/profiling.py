@@ -212,7 +212,7 @@ class Recorder:
 
 
 class record_function:  # noqa: N801 - torch's own name
-    """A named range of the program for the profiler; nothing without one. Also a decorator.
+    """A named range of the program for the profiler; nothing without one, and inside compiled functions. Also a decorator.
 
     >>> import flambeau as torch
     >>> with torch.profiler.profile() as prof, torch.profiler.record_function("mine"):
@@ -226,7 +226,7 @@ class record_function:  # noqa: N801 - torch's own name
         self._open: list[tuple[Recorder, FunctionEvent] | None] = []
 
     def __enter__(self) -> Self:
-        recorder = context.profiler
+        recorder = None if context.capture is not None else context.profiler
         self._open.append(None if recorder is None else (recorder, recorder.begin(self.name, True)))
         return self
 

@@ -19,7 +19,8 @@ from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 
 __all__ = [
     "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint", "checkpoint_sequential",
-    "create_selective_checkpoint_contexts", "noop_context_fn", "set_checkpoint_early_stop",
+    "create_selective_checkpoint_contexts", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
 ]  # fmt: skip
 
 
@@ -35,6 +36,7 @@ class CheckpointPolicy(enum.Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
 class SelectiveCheckpointContext:
@@ -60,6 +62,19 @@ def create_selective_checkpoint_contexts(
 def set_checkpoint_early_stop(enable: bool) -> Generator[None]:
     """Accepted: the second run always goes to its end."""
     yield
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Generator[None]:
+    """Accepted: a second run that differs says so anyway."""
+    yield
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs with tensors without history, that require gradients where they did."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(v.detach().requires_grad_(v.requires_grad) if isinstance(v, Tensor) else v for v in inputs)
 
 
 class _State:

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.ops.declare import ALL
-from flambeau.tensor.autocasting import POLICIES
+from flambeau.tensor.autocasting import POLICIES, cast_operands
 
 FUNCTIONS = {"cdist", "ctc_loss", "dist", "lstm_cell", "lstsq", "nanquantile",
              "pdist", "quantile", "renorm", "stft", "trace", "triangular_solve"}  # fmt: skip
@@ -19,6 +19,39 @@ def test_tables_name_operators():
     for names in POLICIES.values():
         assert names.keys() - ALL.keys() <= FUNCTIONS
     assert POLICIES["cuda"]["exp"] == "float32" and POLICIES["cuda"]["addcmul"] == "widest" and "exp" not in POLICIES["cpu"]
+
+
+# PyTorch's reference of operators on GPUs, in the names that it uses, by what they do; those of modules and operators left out.
+CUDA_REFERENCE = {
+    "lower": """addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+        linear matmul mm mv prelu""",
+    "float32": """acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss cdist cosine_similarity cross_entropy cumprod cumsum
+        dist erfinv exp expm1 group_norm hinge_embedding_loss kl_div l1_loss layer_norm log log10 log_softmax log1p log2 margin_ranking_loss
+        mse_loss multilabel_margin_loss multi_margin_loss nll_loss norm normalize pdist poisson_nll_loss pow prod reciprocal rsqrt sinh
+        smooth_l1_loss soft_margin_loss softmax softmin softplus sum renorm tan triplet_margin_loss""",
+    "widest": "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot",
+    "banned": "binary_cross_entropy",
+}
+
+
+def test_tables_are_those_of_the_reference(monkeypatch):
+    for policy, names in CUDA_REFERENCE.items():
+        assert {name: POLICIES["cuda"].get(name) for name in names.split()} == dict.fromkeys(names.split(), policy)
+    # What the tables of GPUs do to operands, seen on the CPU.
+    monkeypatch.setitem(POLICIES, "cpu", POLICIES["cuda"])
+    half, single, double = (torch.ones(2, 2, dtype=kind) for kind in (torch.float16, torch.float32, torch.float64))
+
+    def kinds(name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        args, kwargs = cast_operands(ALL[name], args, kwargs)
+        return [v.dtype if isinstance(v, torch.Tensor) else v for v in (*args, *kwargs.values())]
+
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert kinds("mm", single, half) == [torch.float16] * 2 and kinds("exp", half) == [torch.float32]
+        assert kinds("addcmul", half, single, half, value=2) == [torch.float32] * 3 + [2]
+        assert kinds("addcmul", half, half, half) == [torch.float16] * 3 and kinds("mm", double, single) == [torch.float64, torch.float16]
+        assert kinds("add", half, single) == [torch.float16, torch.float32]
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            kinds("binary_cross_entropy", single, single)
 
 
 def test_compiled_functions_know_the_mode():

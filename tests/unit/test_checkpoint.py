@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential, create_selective_checkpoint_contexts
+from flambeau.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    create_selective_checkpoint_contexts,
+    detach_variable,
+)
 
 
 def network() -> Any:
@@ -107,6 +113,11 @@ def test_autocast_and_contexts():
 
 
 def test_errors():
+    x = torch.ones(2, requires_grad=True)
+    (detached, number) = detach_variable((x * 2, 3))
+    assert detached.is_leaf and detached.requires_grad and number == 3
+    with pytest.raises(RuntimeError, match="Only tuple of tensors"):
+        detach_variable(x)
     sizes = iter((2, 3))
     y = checkpoint(lambda x: x.repeat(next(sizes)), torch.ones(2, requires_grad=True), use_reentrant=False)
     with pytest.raises(CheckpointError, match="must do the same every time"):

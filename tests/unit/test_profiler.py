@@ -85,6 +85,7 @@ def test_traces(tmp_path):
 def test_the_older_profiler():
     with torch.autograd.profiler.profile(record_shapes=True) as prof:
         torch.ones(2).exp()
+    assert prof.self_cpu_time_total == pytest.approx(prof.total_average().self_cpu_time_total) and prof.total_average().count >= 2
     assert "aten::exp" in prof.table() and [e.count for e in prof.key_averages() if e.key == "aten::exp"] == [1]
     with torch.autograd.profiler.profile(enabled=False) as prof:
         torch.ones(2).exp()

@@ -104,6 +104,7 @@ class Signature(Struct):
     roles: Words
     defaults: Words
     lists: Word  # how many parameters are lists of tensors
+    modes: Word  # those in which a call is as always
 
 
 class Arguments(Struct):
