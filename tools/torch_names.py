@@ -146,7 +146,7 @@ def _forms(value: Any, name: str, stubs: dict[str, list[str]], *, documented_by_
             forms = written or stubbed or forms or []
         else:  # docstrings of functions in C++ are careless; they count where they tell of a parameter that stubs leave out
             told = {name for form in stubbed for name in getattr(parse_form(form), "parameters", ())}
-            more = [w for w in written if all(covers(w, form) for form in stubbed) and set(parse_form(w).parameters) - told]
+            more = [w for w in written if all(covers(w, form) for form in stubbed) and set(getattr(parse_form(w), "parameters", ())) - told]
             forms = more or stubbed
     return "".join(_without_covered(forms))
 
