@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
+from flambeau.nn import attention, functional, grad, init, modules, parallel, parameter, utils
 from flambeau.nn.modules import *  # noqa: F403 - its __all__ is the list of Modules
 from flambeau.nn.parallel import DataParallel
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init", "modules",
-    "parallel", "parameter", "utils",
+    "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "grad", "init",
+    "modules", "parallel", "parameter", "utils",
 ]  # fmt: skip
 __all__ += modules.__all__
 

@@ -85,6 +85,8 @@ class Optimizer:
     Raises TypeError and ValueError for parameters that cannot be optimized.
     """
 
+    OptimizerPreHook = OptimizerPostHook = Hook
+
     # Settings that states saved before the setting existed lack, and what they stand for there.
     _absent: Mapping[str, Any] = {}
 

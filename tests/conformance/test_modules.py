@@ -246,3 +246,20 @@ def test_bad_arguments_raise_the_type_that_pytorch_raises(number: int) -> None:
             BAD[number](library)
         kinds.append(caught.type)
     assert kinds[0] is kinds[1], caught.value
+
+
+def test_batch_normalizations_become_synchronous_ones() -> None:
+    x, found = RNG.normal(size=(5, 3)).astype("f"), []
+    for library in (flambeau, torch):
+        library.manual_seed(8)
+        nn = library.nn
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, affine=True), nn.ModuleDict({"a": nn.BatchNorm2d(2, bias=False)}))
+        model[0](library.tensor(x))
+        converted = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        out = converted[1](converted[0](library.tensor(x)))
+        found.append((repr(converted), list(converted.state_dict()), out.detach().numpy(), converted[1].running_mean.numpy()))
+    assert found[0][:2] == found[1][:2]
+    close(list(found[0][2:]), list(found[1][2:]))
+    assert flambeau.nn.SyncBatchNorm(3)(flambeau.ones(2, 3, 4, 4)).shape == (2, 3, 4, 4)
+    with pytest.raises(ValueError, match="at least 2D"):
+        flambeau.nn.SyncBatchNorm(3)(flambeau.ones(3))

@@ -107,3 +107,28 @@ def test_second_derivatives_are_checked() -> None:
     x = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
     assert flambeau.autograd.gradgradcheck(lambda v: (v.sin() * v).sum(), (x,))
     assert math.isclose(flambeau.sym_sum([1, 2.5]), 3.5) and flambeau.sym_max(1, 2.0) == 2.0
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_gradients_of_convolutions(dimensions: int) -> None:
+    x, weight = draw(2, 4, *[6] * dimensions), draw(6, 2, *[3] * dimensions)
+    found = []
+    for library in (flambeau, torch):
+        functional = getattr(library.nn.functional, f"conv{dimensions}d")
+        settings = {"stride": 2, "padding": 1, "groups": 2}
+        out = functional(library.tensor(x), library.tensor(weight), **settings)
+        by_input, by_weight = (getattr(library.nn.grad, f"conv{dimensions}d_{of}") for of in ("input", "weight"))
+        both = by_input(x.shape, library.tensor(weight), out, **settings), by_weight(library.tensor(x), weight.shape, out, **settings)
+        found.append([gradient.numpy() for gradient in both])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=1e-4)
+
+
+def test_changes_by_other_means_are_noticed() -> None:
+    for library in (flambeau, torch):
+        x = library.ones(2, requires_grad=True)
+        y = x * 2
+        z = y * y
+        library.autograd.graph.increment_version(y)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()

@@ -210,8 +210,6 @@ def test_batch_norm_checks_and_old_states() -> None:
     x = values(4, 3)
     close(untracked(tensor(x)), standardized(x, (0,)))
     assert list(untracked.state_dict()) == []
-    with pytest.raises(NotImplementedError, match="use BatchNorm1d"):
-        nn.SyncBatchNorm(3)
 
 
 # -- dropout --------------------------------------------------------------------------------------------
