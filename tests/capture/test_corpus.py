@@ -14,7 +14,7 @@ DIFFER = {
     "inspect_the_caller": "function flush leave",
     "out_arguments": "flush",
     "step_by_grad_function": "flush",
-    "weak_references": "function module flush",
+    "weak_references": "function method module flush",
 }
 
 
