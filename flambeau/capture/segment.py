@@ -99,7 +99,7 @@ def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> lis
         clean.update(seen)
         return False
 
-    found = [v for s in states for reference in s.viewers if needs_history(v := reference())]
+    found: list[Any] = [v for s in states for reference in s.viewers if needs_history(v := reference())]
     return [t for t in found if isinstance(t.entry, CaptureEntry) and leads(t.entry)]
 
 
