@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.tensor import Tensor
-from flambeau.tensor.functions_random import randn, randn_like
+from flambeau.tensor.functions_random import randn_like
 from flambeau.tensor.grad_mode import enable_grad, no_grad
 from flambeau.tensor.gradients import grad
 
@@ -53,35 +53,6 @@ def gradcheck(
                 f"Jacobian mismatch for output {i} with respect to input {k},\nnumerical:{numerical}\nanalytical:{analytical}\n"
             )
     return True
-
-
-def gradgradcheck(
-    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
-) -> bool:  # fmt: skip
-    """As `gradcheck`, of the gradients of ``func`` times ``grad_outputs`` (random ones if not given): whether theirs are right.
-
-    >>> import flambeau as torch
-    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
-    >>> torch.autograd.gradgradcheck(torch.sin, (x,))
-    True
-    """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-
-    def results(arguments: tuple[Any, ...]) -> list[Any]:
-        outputs = func(*arguments)
-        return [o for o in ([outputs] if isinstance(outputs, Tensor) else outputs) if o.requires_grad]
-
-    def gradients(*arguments: Any) -> tuple[Any, ...]:
-        arguments, cotangents = arguments[: len(given)], arguments[len(given) :]
-        with enable_grad():
-            wanted = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
-            return grad(results(arguments), wanted, cotangents, create_graph=True, allow_unused=True, materialize_grads=True)
-
-    if grad_outputs is None:
-        grad_outputs = [randn(o.shape, dtype=o.dtype, requires_grad=True) for o in results(given)]
-    cotangents = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-    return gradcheck(gradients, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
 
 
 def _analytical(output: Any, x: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.context import context
 from flambeau.tensor import dispatch
 from flambeau.tensor.batching import BatchedTensor, is_batched
 from flambeau.tensor.creation import zeros
@@ -24,7 +25,8 @@ def fresh(x: Any, level: int, attached: bool) -> Any:
     if level and not (is_batched(x) and x.level == level):
         x = BatchedTensor(x, level, False)
     if attached and dispatch.wants_gradient(x):
-        return x.view_as(x)
+        # The segments of a capture know tensors by their memory, and would lead past a view.
+        return x.view_as(x) if context.capture is None else x.clone()
     return dispatch.another(x).requires_grad_()
 
 

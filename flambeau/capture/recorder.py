@@ -628,6 +628,20 @@ class Recorder:
         """Whether anything was computed, or written into outside memory."""
         return self._serial > 0 or any(s.changed for s in self.input_states)
 
+    def holds_tape(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+        """Whether all that gradients of outputs by inputs go through was recorded here, or in a ``vmap``, whose operators will be."""
+        stops = {edge_of(t) for t in inputs}
+        stack, seen = [edge_of(t) for t in outputs], set[int]()
+        while stack:
+            edge = stack.pop()
+            if edge is None or edge in stops or isinstance(edge[0], TensorBase) or id(edge[0]) in seen:
+                continue
+            seen.add(id(edge[0]))
+            if isinstance(edge[0], CaptureEntry) and edge[0].recorder is not self:
+                return False
+            stack += edge[0].edges
+        return True
+
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""
         if self.on_look is not None:

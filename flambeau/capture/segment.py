@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,9 @@ from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan
+from flambeau.tensor.tape import Entry, LostEntry
 
 
 @dataclass(eq=False)
@@ -70,8 +72,34 @@ class Segment:
             if state.changed and has_new_history(state):
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         sizes = tuple([recorder.sizes.hints[name] for name in self.sizes])
+        lost = from_inner_leaves(recorder, self.states)
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers], sizes))
+        for tensor in lost:
+            tensor.entry, tensor.output = LostEntry([], [tensor.meta]), 0
         settle_views(recorder)
+
+
+def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> list[Any]:
+    """The tensors over pending storages whose tape leads to a leaf made while recording."""
+    outside = {id(t) for t, _ in (*recorder.inputs, *recorder.shared)}
+    clean: set[int] = set()
+
+    def leads(entry: Entry) -> bool:
+        stack, seen = [entry], set[int]()
+        while stack:
+            one = stack.pop()
+            if id(one) in seen or id(one) in clean:
+                continue
+            seen.add(id(one))
+            ends = [edge[0] for edge in one.edges if edge is not None]
+            if any(isinstance(e, TensorBase) and id(e) not in outside for e in ends):
+                return True
+            stack += [e for e in ends if isinstance(e, (CaptureEntry, ViewReadEntry, ViewWriteEntry))]
+        clean.update(seen)
+        return False
+
+    found: list[Any] = [v for s in states for reference in s.viewers if needs_history(v := reference())]
+    return [t for t in found if isinstance(t.entry, CaptureEntry) and leads(t.entry)]
 
 
 def settle_views(recorder: Recorder) -> None:

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, has_new_history, needs_history, settle_views
+from flambeau.capture.segment import (
+    MOST_PLANS,
+    Segment,
+    close_segment,
+    from_inner_leaves,
+    has_new_history,
+    needs_history,
+    settle_views,
+)
 from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
@@ -16,7 +24,7 @@ from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, LostEntry
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
 
@@ -40,7 +48,7 @@ class Result:
     index: int
     offset: Any
     meta: TensorMeta
-    released: bool
+    stopped: type[Entry] | None  # where its history ends
     steps: Any  # of a view
     history: bool
     leaf: bool  # a leaf that requires gradients
@@ -48,7 +56,7 @@ class Result:
 
     def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
         """Whether it is just what the segment makes."""
-        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
+        plain = self.offset == 0 and self.steps is None and self.stopped is None and not self.leaf and self.kind is Tensor
         return plain and self.history == recorded and self.meta is meta
 
     def at(self, sizes: dict[str, int]) -> Result:
@@ -62,8 +70,8 @@ class Result:
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.kind is not Tensor:
             part = Tensor._make_subclass(self.kind, part, False)
-        if self.released:
-            part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
+        if self.stopped is not None:
+            part.entry, part.output, part._requires_grad = self.stopped([], [part.meta]), 0, True
         elif self.steps is not None:
             part.view_of = View(whole, self.steps)
             part.seen_version = part.memory.version
@@ -392,6 +400,7 @@ class _Closing:
         with sizes.apart():
             segment = close_segment(recorder, self.trace.tree.name)
         recorder.closed = list(segment.states)
+        lost = {id(t) for t in from_inner_leaves(recorder, segment.states)}
         results: list[Result] = []
         serials: list[tuple[int, int]] = []
         for index, state in enumerate(segment.states):
@@ -400,11 +409,12 @@ class _Closing:
                 if tensor is None:
                     continue
                 history = needs_history(tensor)
-                released = tensor.entry is not None and not history
+                released = ReleasedEntry if tensor.entry is not None and not history else None
+                stopped = LostEntry if id(tensor) in lost else released
                 steps = None if tensor.view_of is None else tensor.view_of.steps
                 leaf = tensor.entry is None and tensor._requires_grad
                 offset, meta = sizes.offset(tensor), sizes.meta(tensor)
-                results.append(Result(index, offset, meta, released, steps, history, leaf, type(tensor)))
+                results.append(Result(index, offset, meta, stopped, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
         places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
         shared = [(places[id(part)], places[id(owner)], sizes.offset(part) - sizes.offset(owner)) for part, owner in recorder.shared]

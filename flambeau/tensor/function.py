@@ -46,7 +46,7 @@ class FunctionContext(Entry):
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Accepted for forward-mode derivatives, which are not supported."""
+        """Accepted and not needed: forward derivatives are taken from ``backward``."""
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Say that inputs were changed in place; they must be returned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.context import context
 from flambeau.tensor import dispatch
 from flambeau.tensor.autograd import accumulate, root_of, sum_of
 from flambeau.tensor.base import TensorBase
@@ -38,6 +39,8 @@ def grad(
             raise RuntimeError(
                 "One of the differentiated Tensors does not require grad. Call requires_grad_() on it before computing with it."
             )
+    if context.capture is not None and not context.capture.holds_tape(many, wanted):
+        context.capture.flush("gradients are taken of what an earlier part computed")
     roots = [root_of(t, g, create_graph) for t, g in zip(many, weights, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=accumulate, add=sum_of)
