@@ -295,11 +295,17 @@ class _Closing:
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
-        for tensor in rewritten:
-            entry = operator_entry(tensor)
-            text = f"{self.trace.tree.constant(operator_entry)}({self.writer.name(tensor)})"
-            self.writer.entries.append(self.trace.step(text, lambda entry=entry: entry))
+        self._note_rewritten(rewritten)
         self._gradient_steps()
+
+    def _note_rewritten(self, tensors: list[Any]) -> None:
+        """As `_note_entries` for inputs that were overwritten, whose entries later segments may put others in place of."""
+        trace, start = self.trace, f"{self.trace.tree.constant(operator_entry)}("
+        while trace.ghost and trace.index < len(trace.block.steps) and trace.block.steps[trace.index].expression.startswith(start):
+            self.writer.entries.append(trace.step(start, lambda: None))
+        for tensor in () if trace.ghost else tensors:
+            entry = operator_entry(tensor)
+            self.writer.entries.append(trace.step(f"{start}{self.writer.name(tensor)})", lambda entry=entry: entry))
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
