@@ -55,9 +55,9 @@ class Result:
         """The same for these sizes."""
         return replace(self, offset=at_hand(self.offset, sizes), meta=at_hand(self.meta, sizes), steps=at_hand(self.steps, sizes))
 
-    def of(self, whole: Any, recorded: bool) -> Any:
-        """The tensor, of what the segment made."""
-        if self.is_whole(recorded, whole.meta):
+    def of(self, whole: Any, recorded: bool, first: bool = True) -> Any:
+        """The tensor, of what the segment made; the ``first`` one over it may be that itself."""
+        if first and self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.kind is not Tensor:
@@ -74,6 +74,12 @@ class Result:
         elif self.leaf:
             part._requires_grad = True
         return part
+
+
+def firsts(results: Sequence[Result]) -> list[bool]:
+    """Which results are the first ones over their storages."""
+    seen: set[int] = set()
+    return [not (r.index in seen or seen.add(r.index)) for r in results]
 
 
 @dataclass(slots=True)
@@ -160,7 +166,8 @@ class Runner:
     @staticmethod
     def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
         """The results, over the storages that a run made."""
-        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in results]
+        recorded = plan.recorded if plan.derivative is not None else ()
+        return [r.of(made[r.index], r.index in recorded, first) for r, first in zip(results, firsts(results), strict=True)]
 
 
 class Writer:
@@ -431,7 +438,7 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.sizes.liken(real, tensor)
-                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), tensor
+                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), (real, tensor)
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
