@@ -127,7 +127,7 @@ class Places(Semantics):
             found = self.trace.known.get(id(value))
             if found is not None:
                 return Box(value, found[0])
-        return self.trace.stand_ins.get(id(value), value)
+        return self.trace.stand_in(value)
 
     def write(self, text: Callable[[], str], run: Callable[[], Any], *values: Any) -> None:
         """Change a place outside."""

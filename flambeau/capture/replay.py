@@ -6,6 +6,7 @@ import ast
 import builtins
 import math
 import struct
+import sys
 import types
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.residual import NAME, Exit, Printer, scope_of
-from flambeau.capture.segments import Runner, set_gradient
+from flambeau.capture.segments import Runner, firsts, set_gradient
 from flambeau.capture.session import CodeGuard, modes, set_modes
 from flambeau.capture.sizes import Pattern, equal_to, memories
 from flambeau.capture.trace import position
@@ -259,7 +260,7 @@ class NativeProgram:
         match node:
             case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)], value=value):
                 found, holder_value = self.value(value), self.value(holder)
-                self._add("do_set_attribute", first=holder_value, second=self._object(name), third=found)
+                self._add("do_set_attribute", first=holder_value, second=self._object(sys.intern(name)), third=found)
             case ast.Assign(targets=[ast.Subscript(value=holder, slice=key)], value=value) if not isinstance(key, ast.Slice):
                 found, holder_value = self.value(value), self.value(holder)
                 self._add("do_set_item", first=holder_value, second=self.value(key), third=found)
@@ -285,7 +286,7 @@ class NativeProgram:
             case ast.Constant(value=value):
                 return self._object(value)
             case ast.Attribute(value=holder, attr=name):
-                return self._result("do_attribute", first=self.value(holder), second=self._object(name))
+                return self._result("do_attribute", first=self.value(holder), second=self._object(sys.intern(name)))
             case ast.Subscript(value=holder, slice=key) if not isinstance(key, ast.Slice):
                 first = self.value(holder)
                 return self._result("do_item", first=first, second=self.value(key))
@@ -307,7 +308,7 @@ class NativeProgram:
             operands = [self.value(v) for v in (function.value, *args)]
             if function.attr == "get" and len(operands) == 3:
                 return self._result("do_get", first=operands[0], second=operands[1], third=operands[2])
-            return self._result("do_method", operands, first=self._object(function.attr))
+            return self._result("do_method", operands, first=self._object(sys.intern(function.attr)))
         known = self._constant(function)
         if type(known) is partial and type(getattr(known.func, "__self__", None)) is dict and known.func.__name__ == "get" and not args:
             operands = [known.func.__self__, *known.args, None]
@@ -435,10 +436,10 @@ def launch_of(native: library.Library, runner: Runner, sizes: tuple[int, ...]) -
     overlaps = Words([w for triple in shapes.shared for w in triple])
     words: list[int] = []
     makers: list[Any] = []
-    for result in shapes.results:
+    for result, first in zip(shapes.results, firsts(shapes.results), strict=True):
         recorded = plan.derivative is not None and result.index in plan.recorded
-        whole = result.is_whole(recorded, plan.run.outputs[result.index])
-        makers.append(partial(result.of, recorded=recorded))
+        whole = first and result.is_whole(recorded, plan.run.outputs[result.index])
+        makers.append(partial(result.of, recorded=recorded, first=first))
         words += [result.index, 0 if whole else id(makers[-1])]
     results = Words(words, makers)
     block = Words(pack(layouts.Launch, {

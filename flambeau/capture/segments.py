@@ -63,9 +63,9 @@ class Result:
         """The same for these sizes."""
         return replace(self, offset=at_hand(self.offset, sizes), meta=at_hand(self.meta, sizes), steps=at_hand(self.steps, sizes))
 
-    def of(self, whole: Any, recorded: bool) -> Any:
-        """The tensor, of what the segment made."""
-        if self.is_whole(recorded, whole.meta):
+    def of(self, whole: Any, recorded: bool, first: bool = True) -> Any:
+        """The tensor, of what the segment made; the ``first`` one over it may be that itself."""
+        if first and self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.kind is not Tensor:
@@ -82,6 +82,12 @@ class Result:
         elif self.leaf:
             part._requires_grad = True
         return part
+
+
+def firsts(results: Sequence[Result]) -> list[bool]:
+    """Which results are the first ones over their storages."""
+    seen: set[int] = set()
+    return [not (r.index in seen or seen.add(r.index)) for r in results]
 
 
 @dataclass(slots=True)
@@ -168,7 +174,8 @@ class Runner:
     @staticmethod
     def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
         """The results, over the storages that a run made."""
-        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in results]
+        recorded = plan.recorded if plan.derivative is not None else ()
+        return [r.of(made[r.index], r.index in recorded, first) for r, first in zip(results, firsts(results), strict=True)]
 
 
 class Writer:
@@ -303,11 +310,17 @@ class _Closing:
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
-        for tensor in rewritten:
-            entry = operator_entry(tensor)
-            text = f"{self.trace.tree.constant(operator_entry)}({self.writer.name(tensor)})"
-            self.writer.entries.append(self.trace.step(text, lambda entry=entry: entry))
+        self._note_rewritten(rewritten)
         self._gradient_steps()
+
+    def _note_rewritten(self, tensors: list[Any]) -> None:
+        """As `_note_entries` for inputs that were overwritten, whose entries later segments may put others in place of."""
+        trace, start = self.trace, f"{self.trace.tree.constant(operator_entry)}("
+        while trace.ghost and trace.index < len(trace.block.steps) and trace.block.steps[trace.index].expression.startswith(start):
+            self.writer.entries.append(trace.step(start, lambda: None))
+        for tensor in () if trace.ghost else tensors:
+            entry = operator_entry(tensor)
+            self.writer.entries.append(trace.step(f"{start}{self.writer.name(tensor)})", lambda entry=entry: entry))
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -435,7 +448,7 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.sizes.liken(real, tensor)
-                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), tensor
+                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), (real, tensor)
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)

@@ -56,7 +56,7 @@ class Trace:
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
         self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
-        self.stand_ins: dict[int, Any] = {}  # the other way round
+        self.stand_ins: dict[int, tuple[Any, Any]] = {}  # the other way round
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
@@ -294,7 +294,7 @@ class Trace:
                 at = position(value, *[self.variables.get(n) for n in same])
                 at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
                 if at >= 0 and tensor:
-                    return self.stand_ins.get(id(value), value)
+                    return self.stand_in(value)
         if type(seen) is Pattern and self.recording:
             self.sizes.open(value, name, seen)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
@@ -328,6 +328,11 @@ class Trace:
             real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
             real.seen_version = twin.seen_version
         return real
+
+    def stand_in(self, value: Any) -> Any:
+        """The tensor of the ghost that stands for one of the replay; others as they are."""
+        real, twin = self.stand_ins.get(id(value), (None, value))
+        return twin if real is value else value
 
     def settled(self, value: Any) -> Any:
         """What a variable holds once nothing is recorded any more: the tensor of the replay; a leaf stays what the tape knows."""
