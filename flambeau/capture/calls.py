@@ -12,9 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flambeau.capture.custom import call_function
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, until
+from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
@@ -206,8 +207,9 @@ class Calls(Operators):
         if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
             self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
         new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
-        python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
-        if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
+        named = issubclass(cls, tuple) and static_lookup(cls, "_fields") is not None
+        python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not named
+        if named and type(init) is not types.FunctionType:
             return cls(*[self.kept(a) for a in args], **{k: self.kept(v) for k, v in kwargs.items()})
         entered = type(init) is types.FunctionType and self.is_entered(init)
         if issubclass(cls, BaseException) and not python_new:
@@ -247,13 +249,11 @@ class Calls(Operators):
             return self._own(function, owner, args, kwargs)
         if isinstance(owner, (list, dict, set)) and not self.is_iterator(owner):
             return self._container_method(function, owner, args, kwargs)
-        if function in (object.__new__, object.__init__, object.__setattr__, object.__getattribute__) or owner is object:
+        if function in OBJECT_METHODS or owner is object:
             return self._object_method(function, args, kwargs)
         method_of_atom = type(owner) in ATOMS and owner is not None and not isinstance(owner, types.ModuleType)
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
-        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
-            return function(*args, **kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
         if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
             self.trace.leave("a weak reference shows when an object made inside ends")
@@ -310,7 +310,10 @@ class Calls(Operators):
         into = kwargs.get("out")
         if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
             return self.host(function, args, kwargs, forget=False)
-        if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
+        if name == "apply" and module == "flambeau.tensor.function":
+            found = call_function(self, function.__self__, args, kwargs)
+            return self.host(function, args, kwargs, forget=False) if found is None else found[0]
+        if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
@@ -357,6 +360,8 @@ class Calls(Operators):
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
         if not self.outside(owner):
+            if name not in READERS:
+                self.trace.lasts(owner)
             if name in ("append", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
                 args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
@@ -388,6 +393,8 @@ class Calls(Operators):
     def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if function is object.__new__:
             return self.trace.new(function(args[0]))
+        if function is tuple.__new__:
+            return tuple.__new__(args[0], [self.kept(v) for v in self._items(args[1])] if len(args) > 1 else ())
         name = getattr(function, "__name__", "")
         if name == "__setattr__" and len(args) >= 2:
             target, (key, value) = (function.__self__, args) if len(args) == 2 else (args[0], args[1:])
@@ -407,6 +414,10 @@ class Calls(Operators):
             if key in attributes:
                 return self._read_attribute(target, key)
         return function(*[self.fixed(a) for a in args], **kwargs)
+
+    def entered(self, function: Any) -> Any:
+        """A function for native code, whose calls come back to the interpreter."""
+        return Entered(self, function)
 
     def _callback(self, value: Any) -> Any:
         return Entered(self, value) if self._calls_back(value) else value
@@ -477,6 +488,8 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
+        if forget or not (self._is_pure(function) or function in (iter, formatted) or getattr(function, "__name__", "") in READERS):
+            trace.lasts()
         if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
         plain = [self.plain(a) for a in args]
@@ -605,6 +618,7 @@ def leads_to(entry: Any, stops: set[int]) -> bool:
     return False
 
 
+OBJECT_METHODS = (object.__new__, object.__init__, object.__setattr__, object.__getattribute__, tuple.__new__)
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.capture.segments import Writer
 from flambeau.capture.trace import Trace, Uncapturable, contents_of
-from flambeau.capture.values import ATOMS, CLASSES, Box, value_key, varies
+from flambeau.capture.values import ATOMS, CLASSES, Box, tuple_like, value_key, varies
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
@@ -92,10 +92,11 @@ class Namer:
         maker = MAKERS.get(kind)
         if maker is not None:
             return maker(self, value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return f"{trace.tree.constant(kind)}({self.listed(value)})"
         if isinstance(value, tuple) and kind is not tuple:
-            return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
+            beside = ", ".join(f"{k!r}: {self.name(v)}" for k, v in getattr(value, "__dict__", {}).items())
+            constant, items = trace.tree.constant, self.listed(value) + "," * bool(value)
+            text = f"{constant(tuple_like)}({constant(kind)}, ({items}), {{{beside}}})"
+            return text if self.inline else self.born(value, text)
         if isinstance(value, BaseException):
             return self._exception(value)
         if id(value) in trace.inside:

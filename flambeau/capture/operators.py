@@ -55,6 +55,8 @@ class Operators(Places):
         special = f"__i{name.rstrip('_')}__"
         if self.outside(a) and isinstance(a, (list, dict, set)):
             return self.host(act, (a, b), {}, flush=holds_pending(b))
+        if isinstance(a, (list, dict, set)):
+            self.trace.lasts(a)
         method = static_lookup(type(a), special)
         if type(method) is types.FunctionType and not is_ours(type(a)):
             found = self.call(method, (a, b), {})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.custom import Lasting
 from flambeau.capture.sizes import Sizes, at_hand
 from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
@@ -88,7 +89,8 @@ class CaptureEntry(Entry):
         if self.operands is None:
             raise RuntimeError(SECOND_BACKWARD)
         recorder = self.recorder
-        given = [(recorder.read(c), gradient_edge(c)) for c in cotangents if c is not None]
+        met = {n for n, _ in self.operands}
+        given = [(recorder._apart(recorder.read(c), met), gradient_edge(c)) for c in cotangents if c is not None]
         nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
         # Stopping at every operand, also at those that the tape does not lead to.
@@ -172,7 +174,8 @@ class Recorder:
         self._active: dict[Node, bool] = {}
         self._copies = 0
         self._device: Device | None = None
-        self._serial = 0
+        self.serial = 0
+        self.trial: int | None = None  # storages up to this serial must not change
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
@@ -352,12 +355,33 @@ class Recorder:
             node = self.read(tensor)
             if not (context.grad_enabled and gradient_edge(tensor) is not None):
                 node = p.detach(node) if self.active(node) else node
-            if node in met:
-                self._copies += 1
-                node = p.copy(node, index=-self._copies)
-            met.add(node)
-            nodes.append(node)
+            nodes.append(self._apart(node, met))
         return nodes
+
+    def _apart(self, node: Node, met: set[Node]) -> Node:
+        """The node, or a copy of it where it has been met."""
+        node = p.copy(node, index=self.fresh()) if node in met else node
+        met.add(node)
+        return node
+
+    def fresh(self) -> int:
+        """A number that keeps a node apart from equal ones."""
+        self._copies += 1
+        return -self._copies
+
+    def stand_in(self, meta: TensorMeta) -> Any:
+        """A tensor for a gradient that is not there yet."""
+        node = graph_input(f"cotangent{-self.fresh()}", Aval(meta.shape, meta.dtype))
+        self._active[node] = True
+        tensor = self.pending(node, meta)
+        tensor._requires_grad = True
+        return tensor
+
+    def forget_since(self, serial: int) -> None:
+        """Forget the storages made since then."""
+        for key, state in list(self.states.items()):
+            if state.tensor is None and state.serial > serial:
+                del self.states[key]
 
     def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
         if operator.kind == "pointwise" and tensors:
@@ -402,7 +426,7 @@ class Recorder:
         storage = Storage(at_hand(meta.nbytes, self.sizes.hints), 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
-        state.serial = self._serial = self._serial + 1
+        state.serial = self.serial = self.serial + 1
         key, states = id(storage), self.states
         states[key] = state
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
@@ -479,6 +503,8 @@ class Recorder:
     def write(self, tensor: Any, value: Node, followed: bool = False) -> None:
         """Make ``value`` the contents of what ``tensor`` shows. Unless the tape has ``followed``, the history stays what it was."""
         state = self.state(tensor)
+        if self.trial is not None and state.serial <= self.trial:
+            raise Lasting
         before = state.node
         if tensor.meta is state.meta and _same(self.sizes.offset(tensor), state.offset):
             state.node = value
@@ -590,7 +616,7 @@ class Recorder:
 
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
-        return self._serial > 0 or any(s.changed for s in self.input_states)
+        return self.serial > 0 or any(s.changed for s in self.input_states)
 
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""

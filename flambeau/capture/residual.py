@@ -12,7 +12,7 @@ from flambeau.capture.values import LOOKS, tensor_key
 
 __all__ = ["Exit", "Residual", "generate"]
 
-DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
+DEEPEST = 9  # nested outcomes in one function; deeper ones get a function of their own, as Python nests at most 20 blocks
 NAME = re.compile(r"\b[vtne]\d+\b")
 SHORT = (int, bool, str, type(None))
 

@@ -230,6 +230,7 @@ class Writer:
     def flush(self) -> None:
         """Run the recording; the step, the checks that it needs and the effects that waited for it are written."""
         trace, recorder = self.trace, self.recorder
+        trace.lasts()
         if not trace.recording:
             trace.deferred = []
             return

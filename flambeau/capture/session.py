@@ -135,6 +135,7 @@ class Session:
     def see_gradient(self, leaf: Any, read: bool) -> None:
         """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on."""
         trace, constant = self.trace, self.tree.constant
+        trace.lasts()
         if not trace.recording:
             return
         old, ghost = leaf._grad, trace.ghost
@@ -157,6 +158,7 @@ class Session:
         """A number that a recorded operator takes: it is read where the program is now."""
         if isinstance(value.read, NamedRead):
             return value.read
+        self.trace.lasts()
         read = value.read
         name, found = self.trace.step(f"{self.tree.constant(read)}()", read)
         return NamedRead(name, found)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
+from flambeau.capture.custom import Lasting
 from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
@@ -60,6 +61,7 @@ class Trace:
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
+        self.trial: int | None = None  # how many objects had been made inside when a trial began
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
@@ -141,6 +143,7 @@ class Trace:
         """What follows cannot be captured: every call will interpret it from here."""
         if not self.recording:
             return
+        self.lasts()
         self.flush()
         self.sync()
         if self.ghost:
@@ -382,6 +385,11 @@ class Trace:
         self.inside[id(obj)] = obj
         return obj
 
+    def lasts(self, obj: Any = None) -> None:
+        """Something is about to be done that lasts, to ``obj`` if it was made inside: a trial ends."""
+        if self.trial is not None and self.numbers_of.get(id(obj), 0) <= self.trial:
+            raise Lasting
+
     def let_go(self) -> None:
         """Forget objects made inside that only this trace still holds, and with them the tensors that they keep alive."""
         found = True
@@ -395,6 +403,7 @@ class Trace:
 
     def effect(self, text: Callable[[], str], run: Callable[[], Any], waits: bool) -> None:
         """Change something outside, for real and at once; the step is written where the tensors that it needs exist."""
+        self.lasts()
         self.sync()
         if not self.recording:
             run()

@@ -12,7 +12,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
+from flambeau.ops.declare import Value, broadcast_to, named_results, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
 from flambeau.ops.samples import torch_norms
@@ -22,6 +22,7 @@ EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
 
 
 # -- eigenvalues --------------------------------------------------------------------------------------------
+@named_results
 class Eigenpairs(NamedTuple):
     """Eigenvalues in ascending order and eigenvectors as columns."""
 
@@ -69,6 +70,7 @@ def _mean_of_pairs(values: Node) -> Node:
     return p.mul(total, p.number(0.5, total))
 
 
+@named_results
 class Eigen(NamedTuple):
     """Eigenvalues and eigenvectors, as columns of length 1; complex."""
 
@@ -91,6 +93,7 @@ def eigvals(x: Value) -> Node:
 
 
 # -- singular values ----------------------------------------------------------------------------------------
+@named_results
 class SingularVectors(NamedTuple):
     """The factors of A = U diag(S) Vh."""
 
@@ -287,6 +290,7 @@ def _end(values: Node, at: Dim) -> Node:
 
 
 # -- determinants -------------------------------------------------------------------------------------------
+@named_results
 class LogDeterminant(NamedTuple):
     """The sign and the logarithm of the size of determinants."""
 

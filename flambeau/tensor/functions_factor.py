@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flambeau import ops
+from flambeau.ops.declare import named_results
 from flambeau.tensor.arguments import write_out
 from flambeau.tensor.functions_random import randn
 
 
+@named_results
 class SingularVectors(NamedTuple):
     """The factors of A = U diag(S) V'."""
 
@@ -17,6 +19,7 @@ class SingularVectors(NamedTuple):
     V: Any
 
 
+@named_results
 class TriangularSolution(NamedTuple):
     """The solution, and a copy of the triangular matrix."""
 

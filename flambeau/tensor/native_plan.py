@@ -192,7 +192,7 @@ def _description(structure: Any) -> list[int]:
         return [launch.NOTHING, 0, 0]
     if isinstance(structure, int):
         return [launch.SINGLE, structure, 0]
-    kind = launch.CLASS if hasattr(structure, "_fields") else launch.TUPLE if isinstance(structure, tuple) else launch.LIST
+    kind = {tuple: launch.TUPLE, list: launch.LIST}.get(type(structure), launch.CLASS)
     return [kind, len(structure), id(type(structure)), *(word for part in structure for word in _description(part))]
 
 
