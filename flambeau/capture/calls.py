@@ -311,7 +311,7 @@ class Calls(Operators):
         if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
             return self.host(function, args, kwargs, forget=False)
         if name == "apply" and module == "flambeau.tensor.function":
-            found = call_function(self, function.__self__, args, kwargs)
+            found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)

@@ -60,7 +60,7 @@ class OwnDerivative:
         return [None if n is None else next(found) for n in self.parts]
 
 
-def call_function(semantics: Any, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_function(semantics: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``cls.apply(*args, **kwargs)`` as part of the graph, in a list of one; None where it cannot be."""
     trace = semantics.trace
     wanted = tuple([isinstance(a, TensorBase) and wants_gradient(a) for a in args])
@@ -69,7 +69,7 @@ def call_function(semantics: Any, cls: type[Function], args: tuple[Any, ...], kw
     if not grad or not any(wanted):
         found, outputs = _forward(semantics, cls, ctx, args, kwargs)
         return [_together(found, ctx.record(args, outputs, False))]
-    risks = len(recorder.risky)
+    risks, serial = len(recorder.risky), recorder.serial
     if outer is None:
         trace.trial, recorder.trial = trace.made - 1, recorder.serial
     try:
@@ -77,6 +77,7 @@ def call_function(semantics: Any, cls: type[Function], args: tuple[Any, ...], kw
         return [_together(found, _Results(semantics, recorder, cls, ctx, args, outputs).made())]
     except Lasting:
         del recorder.risky[risks:]
+        recorder.forget_since(serial)
         if outer is not None:
             raise
         return None
@@ -146,7 +147,7 @@ class _Results:
         """Nodes that stand for the gradients of outputs, and what ``backward`` makes of them: those of the operands."""
         recorder, ctx, serial, risks = self.recorder, self.ctx, self.recorder.serial, len(self.recorder.risky)
         backward = self.semantics.load_attribute(self.cls, "vjp" if self.cls.backward is Function.backward else "backward")
-        ctx.function: Any = SimpleNamespace(__name__=self.cls.__name__, backward=self.semantics.entered(backward))
+        ctx.function = SimpleNamespace(__name__=self.cls.__name__, backward=self.semantics.entered(backward))  # type: ignore[assignment]
         ctx.edges = [edge_of(a) if w else None for a, w in zip(self.args, ctx.needs_input_grad, strict=True)]
         ctx.metas = [o.meta if isinstance(o, TensorBase) else None for o in self.outputs]
         ctx._input_metas = [a.meta if isinstance(a, TensorBase) else None for a in self.args]

@@ -164,6 +164,7 @@ class Recorder:
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
         self.calls = 0
+        self.taped: list[tuple[list[tuple[Node, Edge]], list[Node]]] = []  # operands and outputs of calls on the tape
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
         self.input_views: list[weakref.ref[Any]] = []
@@ -416,10 +417,15 @@ class Recorder:
     def _put_on_tape(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]], made: list[Any]) -> None:
         if not context.grad_enabled or all(edge is None for _, edge in operands):
             return
-        entry = CaptureEntry(self, title, operands, outputs)
+        entry = self.entry(title, operands, outputs)
         for output, tensor in enumerate(made):
             if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+
+    def entry(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]]) -> CaptureEntry:
+        """A call on the tape."""
+        self.taped.append((operands, [n for n, _ in outputs]))
+        return CaptureEntry(self, title, operands, outputs)
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
@@ -551,7 +557,7 @@ class Recorder:
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
-            entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
+            entry = self.entry(operator.name, operands, [(node, target.meta)])
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:
             self._rebase(target, entry)

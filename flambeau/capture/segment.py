@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
+from flambeau.derivative.partition import keeps
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
@@ -97,13 +98,33 @@ class PlanLayout:
     wanted: tuple[bool, ...]
     into: tuple[int | None, ...]
     recorded: list[bool]
+    leaves: list[bool]  # inputs that are parameters, which change when backward has been
+    calls: list[tuple[list[tuple[Node, Any]], list[Node]]]
+    copied: frozenset[int] | None = None  # inputs, and results (as ~k), of which copies are saved for backward
+
+    def lent(self, function: GraphFunction, sizes: Mapping[str, int]) -> frozenset[int]:
+        """What backward would start from although no operator by itself keeps it, so that the program may overwrite it."""
+        found: list[tuple[int, Node]] = []
+        if any(self.wanted):
+            graph, overwritten = function.graph, frozenset(k for k in self.into if k is not None)
+            present = tuple(o.dtype.is_inexact and r for o, r in zip(graph.outputs, self.recorded, strict=True))
+            derivative = function.derivative(self.wanted, present, sizes, overwritten=overwritten)
+            for kind, k in () if derivative is None else derivative.saved:
+                if kind == "output":
+                    found.append((~k, graph.outputs[k]))
+                elif kind == "input" and k not in overwritten and not self.leaves[k]:
+                    found.append((k, graph.inputs[k]))
+        return frozenset(k for k, node in found if not any(keeps(operands, outputs, node) for operands, outputs in self.calls))
 
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
+        if self.copied is None:
+            self.copied = self.lent(function, sizes)
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
         results: list[Result] = at_hand(self.results, sizes)
         return make_plan(
-            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded
+            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded,
+            copied=self.copied or frozenset(),
         )  # fmt: skip
 
 
@@ -118,7 +139,8 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [_has_new_history(s) for s in changed]
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
-    layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded)
+    leaves = [t._requires_grad and t.entry is None for t in tensors]
+    layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded, leaves, recorder.taped)
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
     plan, names, fixed = _first_plan(function, layout, recorder.sizes)
     segment = Segment(

@@ -49,11 +49,12 @@ class CallPlan:
 def make_plan(
     function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
     results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
-    recorded: Sequence[bool] | None = None,
+    recorded: Sequence[bool] | None = None, copied: frozenset[int] = frozenset(),
 ) -> CallPlan:  # fmt: skip
     """Plan a function; when gradients are wanted, its forward part that also gives the values to save.
 
-    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given.
+    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given. Of the inputs ``copied``, and
+    of outputs (as ~k), copies are saved.
     """
     count = len(function.graph.outputs)
     derivative = None
@@ -62,7 +63,7 @@ def make_plan(
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
     tracked = tuple(k for k, here in enumerate(present) if here)
     if any(wanted):
-        derivative = function.derivative(wanted, present, sizes, overwritten=frozenset(k for k in into if k is not None))
+        derivative = function.derivative(wanted, present, sizes, overwritten=copied.union(k for k in into if k is not None))
         if derivative is None and structure is not None and any(present):
             return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
     if derivative is not None and derivative.split.extra:
