@@ -75,7 +75,7 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional",
+    "flambeau.functional", "flambeau.nn.compiled_module",
 ))  # fmt: skip
 MUTATORS = {
     list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
@@ -110,10 +110,14 @@ class Calls(Operators):
             function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
-            inner = function.__func__
-            entered = self.is_entered(inner) if type(inner) is types.FunctionType else not is_ours(type(inner))
-            return self.call(inner, (function.__self__, *args), kwargs) if entered else self.native(function, args, kwargs)
+            inner, owner = function.__func__, self._part(function, "__self__", function.__self__)
+            ours = is_ours(type(inner)) and not hasattr(inner, "_torchdynamo_orig_callable")
+            disabled = hasattr(inner, "_torchdynamo_disable")
+            entered = disabled or (self.is_entered(inner) if type(inner) is types.FunctionType else not ours)
+            return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
+            if function.__dict__.get("_torchdynamo_disable"):
+                return self.host(function, args, kwargs)
             if self.is_entered(function):
                 self._know_cells(function)
                 if function.__defaults__ or function.__kwdefaults__:
@@ -124,7 +128,9 @@ class Calls(Operators):
         if aside is not None:
             return aside(*args, **kwargs)
         if kind is functools.partial:
-            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+            first = [self._part(function, f"args[{i}]", a) for i, a in enumerate(function.args)]
+            named = {k: self._part(function, f"keywords[{k!r}]", v) for k, v in function.keywords.items()}
+            return self.call(self._part(function, "func", function.func), (*first, *args), {**named, **kwargs})
         if kind is Entered:
             return self.call(function.function, args, kwargs)
         if isinstance(function, type):
@@ -138,6 +144,12 @@ class Calls(Operators):
         if type(method) is types.FunctionType and self.is_entered(method):
             return self.call(method, (function, *args), kwargs)
         return self.native(function, args, kwargs)
+
+    def _part(self, function: Any, name: str, part: Any) -> Any:
+        """What an outside method is bound to, or an outside partial holds: that is outside too."""
+        if not self.outside(function) or isinstance(part, type) or is_ours(type(part)):
+            return part
+        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: part, place=("get", lambda: part, part))
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""

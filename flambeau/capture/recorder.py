@@ -188,6 +188,7 @@ class Recorder:
         self.risky: list[tuple[str, tuple[Node, ...]]] = []  # operators that may raise on values, and their results
         self.on_risk: Callable[[], bool] | None = None
         self.on_flush: Callable[[], None] | None = None
+        self.on_cut: Callable[[str], None] = lambda reason: None
         self.on_look: Callable[[Any], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -623,6 +624,12 @@ class Recorder:
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
         return self.serial > 0 or any(s.changed for s in self.input_states)
+
+    def end_segment(self, reason: str) -> None:
+        """Somebody asks for the end of the graph."""
+        self.on_cut(reason)
+        if self.on_flush is not None:
+            self.on_flush()
 
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""

@@ -24,7 +24,7 @@ class Explanation:
         counts = tree.counts()
         self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
         self.program = compiled.residual.text if compiled.residual is not None else ""
-        self.left = list(tree.left)
+        self.left, self.cuts = list(tree.left), compiled.cuts
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
         self.kernels = [_kernels(a) for a in compiled.artifacts]

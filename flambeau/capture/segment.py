@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +100,7 @@ class PlanLayout:
     recorded: list[bool]
     leaves: list[bool]  # inputs that are parameters, which change when backward has been
     calls: list[tuple[list[tuple[Node, Any]], list[Node]]]
+    backend: Callable[[CallPlan], Any] | None = None  # makes what runs in place of a plan's program
     copied: frozenset[int] | None = None  # inputs, and results (as ~k), of which copies are saved for backward
 
     def lent(self, function: GraphFunction, sizes: Mapping[str, int]) -> frozenset[int]:
@@ -119,16 +120,19 @@ class PlanLayout:
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
         if self.copied is None:
-            self.copied = self.lent(function, sizes)
+            self.copied, self.calls = self.lent(function, sizes), []
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
         results: list[Result] = at_hand(self.results, sizes)
-        return make_plan(
+        plan = make_plan(
             function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded,
             copied=self.copied or frozenset(),
         )  # fmt: skip
+        if self.backend is not None:
+            plan.run.call = self.backend(plan)
+        return plan
 
 
-def close_segment(recorder: Recorder, name: str) -> Segment:
+def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], Any] | None = None) -> Segment:
     """Plan the recording. Storages made inside that no tensor outside refers to are left out."""
     live = [s for s in recorder.states.values() if s.tensor is None and any(v() is not None for v in s.viewers)]
     changed = [s for s in recorder.states.values() if s.tensor is not None and s.changed]
@@ -140,7 +144,8 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
     leaves = [t._requires_grad and t.entry is None for t in tensors]
-    layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded, leaves, recorder.taped)
+    results, targets = [s.meta for s in (*live, *changed)], into if changed else ()
+    layout = PlanLayout(metas, results, wanted, targets, recorded, leaves, recorder.taped, backend)
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
     plan, names, fixed = _first_plan(function, layout, recorder.sizes)
     segment = Segment(

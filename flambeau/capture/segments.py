@@ -250,7 +250,7 @@ class Writer:
         recorder.forget_inner_gradients()
         if recorder.computes():
             with self.trace.sizes.apart():
-                close_segment(recorder, self.trace.tree.name).run_first(recorder)
+                close_segment(recorder, self.trace.tree.name, self.trace.tree.backend).run_first(recorder)
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
@@ -370,7 +370,7 @@ class _Closing:
     def _runner(self) -> Runner:
         recorder, sizes = self.recorder, self.trace.sizes
         with sizes.apart():
-            segment = close_segment(recorder, self.trace.tree.name)
+            segment = close_segment(recorder, self.trace.tree.name, self.trace.tree.backend)
         recorder.closed = list(segment.states)
         results: list[Result] = []
         serials: list[tuple[int, int]] = []

@@ -90,7 +90,6 @@ class Session:
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
         self.modes = modes()
-        self.cuts: list[str] = []
 
     @property
     def performed(self) -> bool:
@@ -105,7 +104,7 @@ class Session:
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
-        recorder.on_risk, recorder.on_flush = self.in_try, self.flush
+        recorder.on_risk, recorder.on_flush, recorder.on_cut = self.in_try, self.flush, self.cut
         return recorder
 
     # -- what recording tells ---------------------------------------------------------------------------
@@ -198,9 +197,10 @@ class Session:
 
     def cut(self, why: str) -> None:
         """Note why the segment ends here."""
-        self.cuts.append(f"{why} ({self.line()})")
+        reason = f"{why} ({self.line()})"
+        self.tree.cuts.setdefault(reason)
         if self.one_graph:
-            raise NotOneGraph(f"{self.cuts[-1]}; take that out of the function, or leave fullgraph=True out")
+            raise NotOneGraph(f"{reason}; take that out of the function, or leave fullgraph=True out")
 
     # -- modes ------------------------------------------------------------------------------------------
     def sync_modes(self) -> None:

@@ -17,5 +17,10 @@ class Settings:
     automatic_dynamic_shapes: bool = True  # a size that differs at a later call becomes a variable
     assume_static_by_default: bool = True  # else all sizes are variables at once
 
+    @property
+    def dynamic(self) -> bool | None:
+        """What ``compile(dynamic=None)`` means."""
+        return None if self.automatic_dynamic_shapes and self.assume_static_by_default else not self.assume_static_by_default
+
 
 settings = Settings()

@@ -94,8 +94,9 @@ class Block:
 class Tree:
     """All that is kept of one compiled function: the blocks, the constants that they name, and what was counted."""
 
-    def __init__(self, name: str, most_outcomes: int = 8) -> None:
+    def __init__(self, name: str, most_outcomes: int = 8, backend: Any = None) -> None:
         self.name = name
+        self.backend = backend  # makes of a plan what runs in place of its program
         self.most_outcomes = most_outcomes
         self.root = Block()
         self.constants: dict[str, Any] = {}
@@ -107,6 +108,7 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
+        self.cuts: dict[str, None] = {}  # why segments end inside the function
 
     def constant(self, value: Any) -> str:
         """The name of a constant, which stays alive with the tree, so that its id stays its own."""

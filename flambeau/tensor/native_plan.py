@@ -198,7 +198,7 @@ def _description(structure: Any) -> list[int]:
 
 def performable(plan: CallPlan) -> bool:
     """Whether native code can run, wrap and record what the plan gives."""
-    if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
+    if plan.run.call is not None or not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
         return False
     if any(node.dtype.is_complex for node in plan.run.function.graph.inputs[len(plan.metas) :]):
         return False
