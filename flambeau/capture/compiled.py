@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -20,6 +21,7 @@ from flambeau.capture.settings import settings
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.core import events
+from flambeau.core.config import config
 from flambeau.core.context import context
 from flambeau.core.events import counters
 
@@ -43,6 +45,7 @@ class CompiledFunction:
     recompile_limit: int | None = None
     dynamic: bool | None = None
     backend: Callable[[Any], Any] | None = None
+    shadow: bool | None = None
     eager_reason: str | None = None
     history: list[str] = field(default_factory=list)
 
@@ -55,7 +58,8 @@ class CompiledFunction:
 
     def forget(self) -> None:
         """Drop what was captured."""
-        self.tree = Tree(self.name, self.limit, self.backend)
+        shadow = config.shadow if self.shadow is None else self.shadow
+        self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
         self.residual: Residual | None = None
         self._quick: Callable[[tuple[Any, ...]], Any] | None = None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau import prims as p
 from flambeau.capture.custom import Lasting
+from flambeau.capture.shadow import Operation
 from flambeau.capture.sizes import Sizes, at_hand
 from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
@@ -96,9 +97,8 @@ class CaptureEntry(Entry):
         # Stopping at every operand, also at those that the tape does not lead to.
         all_parts = gradients(self.outputs, weights, [n for n, _ in self.operands])
         parts = [g for g, (_, edge) in zip(all_parts, self.operands, strict=True) if edge is not None]
-        if origins.wanted():
-            lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
-            origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
+        lines = [o.line for o in origins.origins_of(self.outputs)] if origins.wanted() else []
+        recorder._note(self.title + "_backward", [g for g in parts if g is not None], *lines[:1])
         device = self.metas[0].device
         found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
@@ -157,8 +157,9 @@ class Unfollowed(NotImplementedError):
 class Recorder:
     """One capture; set as ``context.capture`` while it records."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, shadow: bool = False) -> None:
         self.sizes = sizes
+        self.operations: list[Operation] | None = [] if shadow else None
         self.states: dict[int, StorageState] = {}  # by id of the storage
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
@@ -343,11 +344,19 @@ class Recorder:
         outputs: list[Node] = []
         result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         structure = flatten(result, outputs)
-        if origins.wanted():
-            origins.note_origin(outputs, Origin(user_line(), call.operator.name))
+        self._note(call.operator.name, outputs)
         if may_raise(outputs, nodes):
             self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
+
+    def _note(self, name: str, outputs: Sequence[Node], line: str = "") -> None:
+        """Remember which operator made nodes, and where, if somebody wants to know."""
+        if origins.wanted() or self.operations is not None:
+            line = line or user_line()
+            if origins.wanted():
+                origins.note_origin(outputs, Origin(line, name))
+            if self.operations is not None:
+                self.operations.append(Operation(name, line, tuple(outputs)))
 
     def _read_operands(self, call: Call) -> list[Node]:
         """The values of a call's tensors, all different: where the tape does not go on they are constants to differentiation."""
@@ -553,8 +562,7 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(_sizes(node.shape))}"
             )
-        if origins.wanted():
-            origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
+        self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):

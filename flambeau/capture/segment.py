@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
+from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
 from flambeau.derivative.partition import keeps
@@ -132,7 +133,7 @@ class PlanLayout:
         return plan
 
 
-def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], Any] | None = None) -> Segment:
+def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], Any] | None = None, shadow: Any = None) -> Segment:
     """Plan the recording. Storages made inside that no tensor outside refers to are left out."""
     live = [s for s in recorder.states.values() if s.tensor is None and any(v() is not None for v in s.viewers)]
     changed = [s for s in recorder.states.values() if s.tensor is not None and s.changed]
@@ -144,6 +145,8 @@ def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], A
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
     leaves = [t._requires_grad and t.entry is None for t in tensors]
+    if shadow is not None:
+        backend = Shadow(name, recorder.operations or (), backend, shadow)
     results, targets = [s.meta for s in (*live, *changed)], into if changed else ()
     layout = PlanLayout(metas, results, wanted, targets, recorded, leaves, recorder.taped, backend)
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]

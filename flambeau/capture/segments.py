@@ -10,7 +10,7 @@ from flambeau.capture.recorder import Recorder
 from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history, settle_views
 from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
-from flambeau.capture.tree import Check
+from flambeau.capture.tree import Check, Tree
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
@@ -250,12 +250,17 @@ class Writer:
         recorder.forget_inner_gradients()
         if recorder.computes():
             with self.trace.sizes.apart():
-                close_segment(recorder, self.trace.tree.name, self.trace.tree.backend).run_first(recorder)
+                close_in(self.trace.tree, recorder).run_first(recorder)
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
         if not self.trace.recording and context.capture is self.recorder:
             context.capture = None
+
+
+def close_in(tree: Tree, recorder: Recorder) -> Segment:
+    """A segment as the compiled function wants them."""
+    return close_segment(recorder, tree.name, tree.backend, tree.shadow)
 
 
 class _Closing:
@@ -370,7 +375,7 @@ class _Closing:
     def _runner(self) -> Runner:
         recorder, sizes = self.recorder, self.trace.sizes
         with sizes.apart():
-            segment = close_segment(recorder, self.trace.tree.name, self.trace.tree.backend)
+            segment = close_in(self.trace.tree, recorder)
         recorder.closed = list(segment.states)
         results: list[Result] = []
         serials: list[tuple[int, int]] = []

@@ -98,7 +98,7 @@ class Session:
 
     def new_recorder(self) -> Recorder:
         """What records from now on."""
-        recorder = Recorder(self.trace.sizes)
+        recorder = Recorder(self.trace.sizes, self.tree.shadow is not None)
         recorder.on_value = self.needs_value
         recorder.on_size = self.host_size
         recorder.on_look = self.look

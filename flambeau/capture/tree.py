@@ -94,8 +94,9 @@ class Block:
 class Tree:
     """All that is kept of one compiled function: the blocks, the constants that they name, and what was counted."""
 
-    def __init__(self, name: str, most_outcomes: int = 8, backend: Any = None) -> None:
+    def __init__(self, name: str, most_outcomes: int = 8, backend: Any = None, shadow: Any = None) -> None:
         self.name = name
+        self.shadow = shadow  # told of operators that differ, in shadow mode
         self.backend = backend  # makes of a plan what runs in place of its program
         self.most_outcomes = most_outcomes
         self.root = Block()

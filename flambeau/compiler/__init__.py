@@ -46,7 +46,9 @@ def compile(  # noqa: A001 - torch's own name
     ``backend``: "inductor" (also called "flambeau"), "eager" and "aot_eager" (which only call the function), a registered name, or a
     function ``backend(graph, example_inputs)`` that returns a function of the graph's inputs, see `backends.CapturedGraph`: it is
     called for each graph, at its first run, and also gets ``mode`` and ``options`` where these are given. Backward outside the
-    compiled function is still ours. Of "inductor" ``mode`` and ``options`` change nothing.
+    compiled function is still ours. Of "inductor" ``mode`` and ``options`` change nothing,
+    but for ``options={"shadow": True}``: beside each graph its operators are run one by one, and the first one whose result differs is
+    told by a `ShadowWarning`, with the line that calls it; ``FLAMBEAU_SHADOW=1`` does so for all compiled functions.
 
     >>> import flambeau as torch
     >>> f = torch.compile(lambda x: (x * 2).relu())
@@ -70,7 +72,8 @@ def compile(  # noqa: A001 - torch's own name
     if isinstance(model, OptimizedModule):
         model = model._orig_mod
     function = python_form(model.__call__) if isinstance(model, Module) else model
-    compiled = CompiledFunction(function, fullgraph, disable or found in EAGER, recompile_limit, dynamic, build)
+    shadow = (options or {}).get("shadow")
+    compiled = CompiledFunction(function, fullgraph, disable or found in EAGER, recompile_limit, dynamic, build, shadow)
     return OptimizedModule(model, compiled) if isinstance(model, Module) else compiled
 
 

@@ -183,13 +183,19 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(Operand(storage, storage.address, meta))
         else:
             results.append(operands[target])
-    bound = plan.bound
-    assert bound is not None
     if any(o.memory.pending is not None for o in operands):
         raise RuntimeError(f"{plan.function.name}: an operand was never computed: the call that it was recorded in raised")
-    if plan.call is not None:
+    if plan.call is None:
+        run_program(plan, operands, numbers, results)
+    else:
         plan.call(operands, numbers, results)
-        return results
+    return results
+
+
+def run_program(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any], results: Sequence[Any]) -> None:
+    """Run the program of a plan on operands, into results."""
+    bound = plan.bound
+    assert bound is not None
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
@@ -198,7 +204,6 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
     finally:
         if context.generator is not None:
             bound.draw_from(default_generator.address)
-    return results
 
 
 DIVISION = operator_number("division")
