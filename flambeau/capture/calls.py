@@ -8,6 +8,7 @@ import itertools
 import math
 import operator
 import types
+from collections import deque, namedtuple
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -40,9 +41,9 @@ PURE = frozenset(
         "memoryview"
     ).split()
 ) | {f for m in (math, operator, itertools) for f in vars(m).values() if callable(f)} | {
-    functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType, types.SimpleNamespace,
+    deque, namedtuple, functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType, types.SimpleNamespace,
 }  # fmt: skip
-CONSTRUCTORS = (list, dict, set, bytearray)
+CONSTRUCTORS = (list, dict, set, deque, bytearray)
 # Classes with Python code that they run on what they are given are called as they are.
 NATIVE_CLASSES = (types.MappingProxyType, functools.partial, property, staticmethod, classmethod)
 # Python modules that are called, not entered: what they do is of no interest, or talks to the world.
@@ -81,8 +82,9 @@ MUTATORS = {
     list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
     dict: frozenset(("update", "clear")),
     set: frozenset(("add", "update", "discard", "remove", "clear")),
+    deque: frozenset(("append", "appendleft", "extend", "clear", "rotate")),
 }
-RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard"))
+RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard", "appendleft", "rotate"))
 READERS = frozenset((
     "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference",
     "isdisjoint", "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
@@ -118,7 +120,7 @@ class Calls(Operators):
         if kind is types.FunctionType:
             if function.__dict__.get("_torchdynamo_disable"):
                 return self.host(function, args, kwargs)
-            if self.is_entered(function):
+            if self.is_entered(function) and function not in PURE:
                 self._know_cells(function)
                 if function.__defaults__ or function.__kwdefaults__:
                     args, kwargs = self._with_defaults(function, args, kwargs)
@@ -211,6 +213,8 @@ class Calls(Operators):
     def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if cls is type and len(args) == 1:
             return int if type(args[0]) is Expression else type(args[0].value) if type(args[0]) is Box else type(args[0])
+        if cls is types.MethodType:
+            return cls(*[self.trace.fix(a) for a in args])
         if cls is super or cls in PURE or cls in NATIVE_CLASSES:
             return super().construct(cls, args, kwargs) if cls is super and not args else self.native(cls, args, kwargs)
         meta = static_lookup(type(cls), "__call__")
@@ -234,7 +238,8 @@ class Calls(Operators):
         if python_new and self.is_entered(new.__func__):
             made = self.call(new.__func__, (cls, *args), kwargs)
         elif entered and (new is object.__new__ or isinstance(new, types.BuiltinFunctionType)):
-            made = self.trace.new(object.__new__(cls)) if new is object.__new__ else new(cls, *args)
+            made = object.__new__(cls) if new is object.__new__ else new(cls, *args)
+            made = self.trace.new(made) if new is object.__new__ or isinstance(made, CONSTRUCTORS[:4]) else made
         elif cls.__module__ != "builtins" and new is object.__new__ and init is object.__init__ and not is_ours(cls):
             return self.trace.new(cls(*args, **kwargs))
         else:
@@ -259,7 +264,7 @@ class Calls(Operators):
             owner = self.trace.fix(owner)
         if self.is_own(function, owner):
             return self._own(function, owner, args, kwargs)
-        if isinstance(owner, (list, dict, set)) and not self.is_iterator(owner):
+        if isinstance(owner, (list, dict, set, deque)) and not self.is_iterator(owner):
             return self._container_method(function, owner, args, kwargs)
         if function in OBJECT_METHODS or owner is object:
             return self._object_method(function, args, kwargs)
@@ -374,10 +379,10 @@ class Calls(Operators):
         if not self.outside(owner):
             if name not in READERS:
                 self.trace.lasts(owner)
-            if name in ("append", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
+            if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
                 args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
-            if name in ("pop", "copy", "get") and not any(map(varies, args)):
+            if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
                 return self.trace.new(found) if name == "copy" else self.boxed(found)
             if name == "sort" and kwargs.get("key") is not None:
@@ -454,6 +459,8 @@ class Calls(Operators):
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
+            elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
+                args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
         if (
             special is not None

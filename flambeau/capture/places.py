@@ -324,7 +324,7 @@ class Places(Semantics):
             return self.call(method, (obj, key), {})
         if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
-        key = self.sized(key) if isinstance(obj, TensorBase) else self.fixed(key)
+        key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
             self.note_module(obj)
             return get_item(obj, key)
@@ -391,7 +391,7 @@ class Places(Semantics):
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            self.attempt(act, (obj, self.sized(key), *[self.sized(v) for v in rest]), {})
+            self.attempt(act, (obj, *[self.sized(self.brought_in(v)) for v in (key, *rest)]), {})
             return
         if not self.outside(obj):
             self.trace.lasts(obj)

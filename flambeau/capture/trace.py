@@ -7,6 +7,7 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -377,7 +378,7 @@ class Trace:
             return obj
         self.made += 1
         old = self.births.get(self.made) if self.ghost else None
-        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, CellType)) or hasattr(obj, "__dict__")):
+        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, deque, CellType)) or hasattr(obj, "__dict__")):
             self.contents.append((old, contents_of(old)))
             refill(old, contents_of(obj))
             obj = old
@@ -443,12 +444,12 @@ def _path(stop: Any) -> dict[int, Any]:
 
 def contents_of(obj: Any) -> Any:
     """A copy of what a list, dict, set or plain instance holds."""
-    if isinstance(obj, list):
-        return list(obj)
+    if isinstance(obj, (list, deque)):
+        return [*(list if isinstance(obj, list) else deque).__iter__(obj)]
     if isinstance(obj, dict):
-        return dict(obj)
+        return dict(OrderedDict.items(obj) if isinstance(obj, OrderedDict) else dict.items(obj))
     if isinstance(obj, set):
-        return set(obj)
+        return {*set.__iter__(obj)}
     if isinstance(obj, CellType):
         return getattr(obj, "cell_contents", MISSING) if obj != EMPTY else MISSING
     return dict(obj.__dict__)
@@ -457,10 +458,18 @@ def contents_of(obj: Any) -> Any:
 def refill(obj: Any, contents: Any) -> None:
     """Give a list, dict, set or plain instance these contents."""
     if isinstance(obj, list):
-        obj[:] = contents
-    elif isinstance(obj, (dict, set)):
+        list.__setitem__(obj, slice(None), contents)
+    elif isinstance(obj, deque):
         obj.clear()
-        obj.update(contents)
+        obj.extend(contents)
+    elif isinstance(obj, set):
+        set.clear(obj)
+        set.update(obj, contents)
+    elif isinstance(obj, dict):
+        base = OrderedDict if isinstance(obj, OrderedDict) else dict
+        base.clear(obj)
+        for key, value in contents.items():
+            base.__setitem__(obj, key, value)
     elif isinstance(obj, CellType):
         if contents is MISSING:
             del obj.cell_contents

@@ -13,14 +13,16 @@ from tests.capture.corpus import (
     modules,
     numbers,
     overriding,
+    posts,
     reports,
     tensors,
     training,
+    whole,
 )
 from tests.capture.corpus.harness import PROGRAMS, Program, compare
 from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions", "generators",
-    "libraries", "modules", "numbers", "overriding", "reports", "stressed", "tensors", "training",
+    "libraries", "modules", "numbers", "overriding", "posts", "reports", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
