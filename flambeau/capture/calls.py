@@ -22,6 +22,7 @@ from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.words import cause
 from flambeau.core.context import context
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -41,7 +42,8 @@ PURE = frozenset(
         "memoryview"
     ).split()
 ) | {f for m in (math, operator, itertools) for f in vars(m).values() if callable(f)} | {
-    deque, namedtuple, functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType, types.SimpleNamespace,
+    deque, namedtuple, functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType,
+    types.SimpleNamespace,
 }  # fmt: skip
 CONSTRUCTORS = (list, dict, set, deque, bytearray)
 # Classes with Python code that they run on what they are given are called as they are.
@@ -530,7 +532,7 @@ class Calls(Operators):
                 context.capture = capture
 
         if flush:
-            self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
+            self.session.cut(*cause(function))
         name, value = trace.step(text, run)
         if forget:
             trace.reads.clear()

@@ -20,6 +20,7 @@ from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
 from flambeau.capture.settings import settings
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
+from flambeau.capture.words import why
 from flambeau.core import events
 from flambeau.core.config import config
 from flambeau.core.context import context
@@ -119,7 +120,7 @@ class CompiledFunction:
             return Exit(step, variables, error)
 
     def _interpret(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Exit | None) -> Any:
-        self.tree.most_outcomes = self.limit
+        self.tree.most_outcomes, call = self.limit, (len(args), tuple(kwargs), modes())
         fails = stance[0] == "fail_on_recompile" or settings.error_on_recompile
         if (stance[0] != "default" or fails) and (found is None or not performed(found)):
             if stance[0] == "eager_on_recompile":
@@ -127,11 +128,11 @@ class CompiledFunction:
             if self.tree.captures and fails:
                 raise RuntimeError(
                     "Detected recompile when torch.compile stance is 'fail_on_recompile' or config.error_on_recompile is set: "
-                    f"{self.name} met {why(found) if found else 'a call'} that it is not compiled for; "
+                    f"{self.name} met {why(found, self.tree, call) if found else 'a call'} that it is not compiled for; "
                     "set the stance 'default' to compile again"
                 )
         if found is not None and not (isinstance(found.at, Block) and isinstance(found.at.end, End)):
-            reason = why(found)
+            reason = why(found, self.tree, call)
             self._note("recompile", f"compiled again: {reason}")
             if self.tree.captures > MOST_CAPTURES * self.limit:
                 self._go_eager(f"it was captured {self.tree.captures} times and still meets something new, last: {reason}")
@@ -197,39 +198,3 @@ def performed(found: Exit) -> bool:
     at = found.at
     block = at if isinstance(at, Block) else at.block if isinstance(at, Check) else at.parent
     return any(step.place is None for above in block.line() for step in above.steps)
-
-
-def why(found: Exit) -> str:
-    """What was met that the tree did not know, in the user's terms."""
-    at = found.at
-    if isinstance(at, Block):
-        return "a way that no call had gone to its end"
-    if not isinstance(at, Check):
-        return f"{type(found.error).__name__} was raised ({at.where})"
-    text = _in_words(at)
-    known = [_outcome(key) for key in at.outcomes]
-    value = found.variables.get(at.expression.strip("()"))
-    now = "" if value is None else f", and is now {_shown(value)}"
-    return f"{text} was {' or '.join(known[:3])}{now} ({at.where})"
-
-
-def _in_words(check: Check) -> str:
-    """The expression of a check with variables replaced by what they were read from."""
-    text, block = check.expression, check.block
-    made = {n: s.expression for b in block.line() for s in b.steps for n in s.names[:1]}
-    for _ in range(4):
-        name = next((n for n in made if n in text.replace("(", " ").replace(")", " ").replace(".", " ").replace("[", " ").split()), None)
-        if name is None:
-            break
-        text = text.replace(name, made[name], 1)
-    return text if len(text) < 80 else text[:77] + "..."
-
-
-def _outcome(key: Any) -> str:
-    return _shown(key[1] if isinstance(key, tuple) and len(key) == 2 else key)
-
-
-def _shown(value: Any) -> str:
-    meta = getattr(value, "meta", None)
-    text = repr(meta if meta is not None else value)
-    return text if len(text) < 90 else text[:87] + "..."

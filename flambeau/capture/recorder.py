@@ -646,7 +646,7 @@ class Recorder:
         else:
             self.flush()
 
-    def flush(self, reason: str = "it needs the value of a tensor while it runs") -> None:
+    def flush(self, reason: str = "an operator needs the value of a tensor") -> None:
         """Somebody needs values now."""
         assert self.on_value is not None
         self.on_value(reason)

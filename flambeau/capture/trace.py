@@ -17,6 +17,7 @@ from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
+from flambeau.capture.words import subject
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
@@ -67,6 +68,7 @@ class Trace:
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
         self.run_pending: Callable[[], None] = lambda: None  # the same without a step for it
+        self.on_leave: Callable[[str], None] = lambda reason: None
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
 
     # -- the way through the tree -----------------------------------------------------------------------
@@ -150,6 +152,7 @@ class Trace:
         if self.ghost:
             raise Diverged(f"capture: {reason} at {self.line()}, and the replay went on")
         if self.recording:
+            self.on_leave(reason)
             self.block.end = End("leave", "untouched" if self._untouched() else reason)
             self.tree.left.append(f"{reason} ({self.line()})")
             self.recording = False
@@ -257,7 +260,8 @@ class Trace:
             check.outcomes[key] = Block((check, key))
         self.enter(check.outcomes[key])
         if key == OTHERWISE:
-            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {expression}")
+            of = f"{subject(self.tree, check.expression, self.expressions)}, as many as recompile_limit allows"
+            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {of}; make it a tensor, or raise the limit")
         return key
 
     @staticmethod
@@ -445,7 +449,8 @@ def _path(stop: Any) -> dict[int, Any]:
 def contents_of(obj: Any) -> Any:
     """A copy of what a list, dict, set or plain instance holds."""
     if isinstance(obj, (list, deque)):
-        return [*(list if isinstance(obj, list) else deque).__iter__(obj)]
+        kind: Any = list if isinstance(obj, list) else deque
+        return [*kind.__iter__(obj)]
     if isinstance(obj, dict):
         return dict(OrderedDict.items(obj) if isinstance(obj, OrderedDict) else dict.items(obj))
     if isinstance(obj, set):
@@ -466,7 +471,7 @@ def refill(obj: Any, contents: Any) -> None:
         set.clear(obj)
         set.update(obj, contents)
     elif isinstance(obj, dict):
-        base = OrderedDict if isinstance(obj, OrderedDict) else dict
+        base: Any = OrderedDict if isinstance(obj, OrderedDict) else dict
         base.clear(obj)
         for key, value in contents.items():
             base.__setitem__(obj, key, value)

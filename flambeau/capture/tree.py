@@ -109,6 +109,7 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
+        self.parameters: tuple[str, ...] = ()  # of the function, as far as its first capture could tell
         self.cuts: dict[str, None] = {}  # why segments end inside the function
 
     def constant(self, value: Any) -> str:
