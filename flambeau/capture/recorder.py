@@ -281,6 +281,38 @@ class Recorder:
         self.flush("it uses two devices")
         return False
 
+    def _follows(self, tensors: Sequence[Any]) -> bool:
+        """Whether the graph differentiates by all that the tape does: what a tensor without history showed first is a constant to it.
+
+        Where it does not, the segment ends, so that the next one begins with the tensors that have a history.
+        """
+        if not context.grad_enabled:
+            return True
+        wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
+        fresh = not self.states
+        if all([self._has_history_of(t) for t in wanted]):
+            return True
+        if fresh:
+            self.flush("it reads memory in which tensors have histories of their own")
+        else:
+            assert self.on_flush is not None
+            self.on_flush()
+        return False
+
+    def _from_outside(self, edge: tuple[Any, int]) -> bool:
+        """Whether a gradient that goes there leaves the graph."""
+        entry = edge[0]
+        if isinstance(entry, (dispatch.ViewReadEntry, dispatch.ViewWriteEntry)):
+            return any(self._from_outside(e) for e in entry.edges if e is not None)
+        return not (isinstance(entry, CaptureEntry) and entry.recorder is self)
+
+    def _has_history_of(self, tensor: Any) -> bool:
+        state = self.state(tensor)
+        owner = tensor if _is_base(tensor) else tensor.view_of.base
+        if state.tensor is None or owner is state.tensor:
+            return state.tensor is None or state.tracked
+        return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
+
     def _takes_all(self, tensors: Sequence[Any]) -> bool:
         return all(self.takes(device) for device in {t.meta.device for t in tensors} or {cpu})
 
@@ -288,6 +320,8 @@ class Recorder:
         """Record an operator call; returns pending tensors in the structure of its results."""
         if not self._takes_all(call.tensors):
             return dispatch.run_call(call)
+        if not self._follows(call.tensors):
+            return dispatch.run_call(call) if context.capture is None else context.capture.call(call)
         if self.on_risk is not None and self.on_risk() and self._may_raise(call):
             return self._at_once(call)
         try:
@@ -476,6 +510,8 @@ class Recorder:
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""
+        if gradient_edge(tensor) is not None:
+            self.state(tensor)  # as what has a history
         state = self.states.get(id(tensor.memory))
         if state is None:
             made = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
@@ -548,6 +584,8 @@ class Recorder:
         """Record an in-place call or one with ``out=``."""
         if not self._takes_all([*call.tensors, target]):
             return dispatch.run_into(call, target)
+        if not self._follows([*call.tensors, target]):
+            return dispatch.run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)
