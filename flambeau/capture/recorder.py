@@ -290,7 +290,7 @@ class Recorder:
             return True
         wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
         fresh = not self.states
-        if all([self._has_history_of(t) for t in wanted]):
+        if all(self._has_history_of(t) for t in wanted):
             return True
         if fresh:
             self.flush("it reads memory in which tensors have histories of their own")
