@@ -14,7 +14,7 @@ from flambeau.derivative.partition import keeps
 from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
-from flambeau.ir.node import Node
+from flambeau.ir.node import Node, toposort
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
 
@@ -88,6 +88,7 @@ def settle_views(recorder: Recorder) -> None:
 
 
 MOST_PLANS = 1 << 10
+MOST_ENDS = 16  # results of a segment whose ways are looked at one by one
 
 
 @dataclass(eq=False)
@@ -116,7 +117,15 @@ class PlanLayout:
                     found.append((~k, graph.outputs[k]))
                 elif kind == "input" and k not in overwritten and not self.leaves[k]:
                     found.append((k, graph.inputs[k]))
-        return frozenset(k for k, node in found if not any(keeps(operands, outputs, node) for operands, outputs in self.calls))
+        ends = [o for o, r in zip(function.graph.outputs, self.recorded, strict=True) if r] if found else []
+        below = [(o, set(toposort([o]))) for o in ends] if len(ends) <= MOST_ENDS else []
+        return frozenset(k for k, node in found if not self._kept(node, below))
+
+    def _kept(self, value: Node, below: list[tuple[Node, set[Node]]]) -> bool:
+        """Whether on every way from a value to a result there is an operator that keeps it."""
+        keepers = [outputs for operands, outputs in self.calls if keeps(operands, outputs, value)]
+        ways = [nodes for end, nodes in below if end is not value and value in nodes]
+        return bool(keepers) and all(any(o in nodes for outputs in keepers for o in outputs) for nodes in ways)
 
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
