@@ -309,7 +309,8 @@ class Recorder:
     def _has_history_of(self, tensor: Any) -> bool:
         state = self.state(tensor)
         owner = tensor if _is_base(tensor) else tensor.view_of.base
-        if state.tensor is None or owner is state.tensor:
+        twin = self.sizes.trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
+        if state.tensor is None or owner is state.tensor or twin is not None or isinstance(owner.entry, CaptureEntry):
             return state.tensor is None or state.tracked
         return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
 
