@@ -36,7 +36,7 @@ class Explanation:
         lines = [f"# {self.name}: {len(self.graphs)} compiled segment{'s' if len(self.graphs) != 1 else ''}"]
         if self.eager_reason:
             lines.append(f"# runs eagerly: {self.eager_reason}")
-        lines += [f"# {note}" for note in self.history]
+        lines += [f"# {note}" for note in self.history] + [f"# a graph ends: {reason}" for reason in self.cuts]
         if self.program:
             lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----\n{self.program}")
         for number, graph in enumerate(self.graphs):
