@@ -430,8 +430,6 @@ class OperatorEntry(Entry):
         assert isinstance(derivative, Derivative)
         if context.capture is not None:
             context.capture.flush()  # what was saved before the capture differs from call to call
-        if self.saved is None:
-            raise RuntimeError(SECOND_BACKWARD)
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
         places: Sequence[int] = range(len(derivative.saved))
@@ -444,6 +442,8 @@ class OperatorEntry(Entry):
             else:
                 derivative, places = narrowed
                 present = [c for c in present if c is not None]
+        if self.saved is None and places:
+            raise RuntimeError(SECOND_BACKWARD)
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
         gradients = backward_call(plan, derivative, self.tensors(places), present, numbers, places)
         if plan.structure is None or None not in gradients or overwrites(plan):

@@ -360,3 +360,14 @@ def test_a_parameter_met_first_without_its_history(way):
             z.sum().backward()
             found.append((w.grad.tolist(), other.grad.tolist() if other.grad is not None else None))
     assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_backward_again_by_a_result_that_needs_nothing_saved():
+    c = compiled(lambda x: (x * 2, x.exp()))
+    x = torch.ones(3, requires_grad=True)
+    a, b = c(x)
+    (a.sum() + b.sum()).backward()
+    a.sum().backward()
+    assert torch.allclose(x.grad, torch.full((3,), 4.0) + x.detach().exp())
+    with pytest.raises(RuntimeError, match="a second time"):
+        b.sum().backward()
