@@ -165,7 +165,7 @@ class Recorder:
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
         self.calls = 0
-        self.taped: list[tuple[list[tuple[Node, Edge]], list[Node]]] = []  # operands and outputs of calls on the tape
+        self.taped: list[Any] = []  # of calls on the tape: operands, outputs, and the operand that was overwritten
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
         self.input_views: list[weakref.ref[Any]] = []
@@ -467,9 +467,11 @@ class Recorder:
             if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
 
-    def entry(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]]) -> CaptureEntry:
-        """A call on the tape."""
-        self.taped.append((operands, [n for n, _ in outputs]))
+    def entry(
+        self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]], overwritten: Node | None = None
+    ) -> CaptureEntry:
+        """A call on the tape; of an operand that it overwrites it keeps a copy."""
+        self.taped.append((operands, [n for n, _ in outputs], overwritten))
         return CaptureEntry(self, title, operands, outputs)
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
@@ -605,7 +607,7 @@ class Recorder:
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
-            entry = self.entry(operator.name, operands, [(node, target.meta)])
+            entry = self.entry(operator.name, operands, [(node, target.meta)], self.read(target))
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:
             self._rebase(target, entry)

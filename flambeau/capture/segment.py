@@ -101,7 +101,7 @@ class PlanLayout:
     into: tuple[int | None, ...]
     recorded: list[bool]
     leaves: list[bool]  # inputs that are parameters, which change when backward has been
-    calls: list[tuple[list[tuple[Node, Any]], list[Node]]]
+    calls: list[Any]  # on the tape, see `Recorder.entry`
     backend: Callable[[CallPlan], Any] | None = None  # makes what runs in place of a plan's program
     copied: frozenset[int] | None = None  # inputs, and results (as ~k), of which copies are saved for backward
 
@@ -123,7 +123,7 @@ class PlanLayout:
 
     def _kept(self, value: Node, below: list[tuple[Node, set[Node]]]) -> bool:
         """Whether on every way from a value to a result there is an operator that keeps it."""
-        keepers = [outputs for operands, outputs in self.calls if keeps(operands, outputs, value)]
+        keepers = [outputs for operands, outputs, written in self.calls if keeps(operands, outputs, value, written)]
         ways = [nodes for end, nodes in below if end is not value and value in nodes]
         return bool(keepers) and all(any(o in nodes for outputs in keepers for o in outputs) for nodes in ways)
 

@@ -102,9 +102,12 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
     return tuple(sorted(saved, key=lambda n: n.serial))
 
 
-def keeps(operands: Sequence[tuple[Node, object]], outputs: Sequence[Node], value: Node) -> bool:
-    """Whether a call saves ``value`` for its own backward, as it is or as a view; gradients are wanted of operands with an edge."""
-    ends = {n for n in (*(n for n, _ in operands), *outputs) if _shows(n, value)}
+def keeps(operands: Sequence[tuple[Node, object]], outputs: Sequence[Node], value: Node, overwritten: Node | None = None) -> bool:
+    """Whether a call saves ``value`` for its own backward, as it is or as a view; gradients are wanted of operands with an edge.
+
+    Of an operand that it overwrites a call saves a copy.
+    """
+    ends = {n for n in (*(n for n, _ in operands), *outputs) if n is not overwritten and _shows(n, value)}
     if not ends:
         return False
     cotangents = [graph_input(f"g{i}", o.aval) for i, o in enumerate(outputs)]
