@@ -10,18 +10,21 @@ import operator
 import sys
 import types
 import typing
+from collections import deque, namedtuple
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flambeau.capture.custom import call_function
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, until
+from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.words import cause
 from flambeau.core.context import context
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -41,9 +44,10 @@ PURE = frozenset(
         "memoryview"
     ).split()
 ) | {f for m in (math, operator, itertools) for f in vars(m).values() if callable(f)} | {
-    functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType, types.SimpleNamespace,
+    deque, namedtuple, functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType,
+    types.SimpleNamespace,
 }  # fmt: skip
-CONSTRUCTORS = (list, dict, set, bytearray)
+CONSTRUCTORS = (list, dict, set, deque, bytearray)
 # Classes with Python code that they run on what they are given are called as they are.
 NATIVE_CLASSES = (types.MappingProxyType, functools.partial, property, staticmethod, classmethod)
 # Python modules that are called, not entered: what they do is of no interest, or talks to the world.
@@ -78,7 +82,7 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional", "flambeau.utils.checkpoint",
+    "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module",
 ))  # fmt: skip
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
@@ -86,8 +90,9 @@ MUTATORS = {
     list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
     dict: frozenset(("update", "clear")),
     set: frozenset(("add", "update", "discard", "remove", "clear")),
+    deque: frozenset(("append", "appendleft", "extend", "clear", "rotate")),
 }
-RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard"))
+RESULTLESS = frozenset(("append", "extend", "insert", "clear", "reverse", "update", "add", "discard", "appendleft", "rotate"))
 READERS = frozenset((
     "index", "count", "copy", "get", "keys", "values", "items", "issubset", "issuperset", "union", "intersection", "difference",
     "isdisjoint", "__len__", "__contains__", "__iter__", "__getitem__", "__eq__",
@@ -117,11 +122,15 @@ class Calls(Operators):
             return args[1]
         kind = type(function)
         if kind is types.MethodType:
-            inner = function.__func__
-            entered = self.is_entered(inner) if type(inner) is types.FunctionType else not is_ours(type(inner))
-            return self.call(inner, (function.__self__, *args), kwargs) if entered else self.native(function, args, kwargs)
+            inner, owner = function.__func__, self._part(function, "__self__", function.__self__)
+            ours = is_ours(type(inner)) and not hasattr(inner, "_torchdynamo_orig_callable")
+            disabled = hasattr(inner, "_torchdynamo_disable")
+            entered = disabled or (self.is_entered(inner) if type(inner) is types.FunctionType else not ours)
+            return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
-            if self.is_entered(function):
+            if function.__dict__.get("_torchdynamo_disable"):
+                return self.host(function, args, kwargs)
+            if self.is_entered(function) and function not in PURE:
                 self._know_cells(function)
                 if function.__defaults__ or function.__kwdefaults__:
                     args, kwargs = self._with_defaults(function, args, kwargs)
@@ -131,7 +140,9 @@ class Calls(Operators):
         if aside is not None:
             return aside(*args, **kwargs)
         if kind is functools.partial:
-            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+            first = [self._part(function, f"args[{i}]", a) for i, a in enumerate(function.args)]
+            named = {k: self._part(function, f"keywords[{k!r}]", v) for k, v in function.keywords.items()}
+            return self.call(self._part(function, "func", function.func), (*first, *args), {**named, **kwargs})
         # One graph cannot leave for the cache of a function; what that gives follows from its arguments alone.
         if kind is functools._lru_cache_wrapper and self.session.one_graph:
             return self.call(function.__wrapped__, args, kwargs)
@@ -148,6 +159,12 @@ class Calls(Operators):
         if type(method) is types.FunctionType and self.is_entered(method):
             return self.call(method, (function, *args), kwargs)
         return self.native(function, args, kwargs)
+
+    def _part(self, function: Any, name: str, part: Any) -> Any:
+        """What an outside method is bound to, or an outside partial holds: that is outside too."""
+        if not self.outside(function) or isinstance(part, type) or is_ours(type(part)):
+            return part
+        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: part, place=("get", lambda: part, part))
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""
@@ -211,6 +228,8 @@ class Calls(Operators):
     def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if cls is type and len(args) == 1:
             return int if type(args[0]) is Expression else type(args[0].value) if type(args[0]) is Box else type(args[0])
+        if cls is types.MethodType:
+            return cls(*[self.trace.fix(a) for a in args])
         if cls is super or cls in PURE or cls in NATIVE_CLASSES:
             return super().construct(cls, args, kwargs) if cls is super and not args else self.native(cls, args, kwargs)
         meta = static_lookup(type(cls), "__call__")
@@ -219,8 +238,9 @@ class Calls(Operators):
         if static_lookup(cls, "__del__") is not None or cls.__module__ == "weakref":
             self.trace.leave(f"{cls.__name__} objects are finalized, or watched for their end")
         new, init = static_lookup(cls, "__new__"), static_lookup(cls, "__init__")
-        python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not issubclass(cls, tuple)
-        if issubclass(cls, tuple) and hasattr(cls, "_fields") and type(init) is not types.FunctionType:
+        named = issubclass(cls, tuple) and static_lookup(cls, "_fields") is not None
+        python_new = isinstance(new, staticmethod) and type(new.__func__) is types.FunctionType and not named
+        if named and type(init) is not types.FunctionType:
             return cls(*[self.kept(a) for a in args], **{k: self.kept(v) for k, v in kwargs.items()})
         entered = type(init) is types.FunctionType and self.is_entered(init)
         if issubclass(cls, BaseException) and not python_new:
@@ -233,7 +253,8 @@ class Calls(Operators):
         if python_new and self.is_entered(new.__func__):
             made = self.call(new.__func__, (cls, *args), kwargs)
         elif entered and (new is object.__new__ or isinstance(new, types.BuiltinFunctionType)):
-            made = self.trace.new(object.__new__(cls)) if new is object.__new__ else new(cls, *args)
+            made = object.__new__(cls) if new is object.__new__ else new(cls, *args)
+            made = self.trace.new(made) if new is object.__new__ or isinstance(made, CONSTRUCTORS[:4]) else made
         elif cls.__module__ != "builtins" and new is object.__new__ and init is object.__init__ and not is_ours(cls):
             return self.trace.new(cls(*args, **kwargs))
         else:
@@ -258,15 +279,13 @@ class Calls(Operators):
             owner = self.trace.fix(owner)
         if self.is_own(function, owner):
             return self._own(function, owner, args, kwargs)
-        if isinstance(owner, (list, dict, set)) and not self.is_iterator(owner):
+        if isinstance(owner, (list, dict, set, deque)) and not self.is_iterator(owner):
             return self._container_method(function, owner, args, kwargs)
-        if function in (object.__new__, object.__init__, object.__setattr__, object.__getattribute__) or owner is object:
+        if function in OBJECT_METHODS or owner is object:
             return self._object_method(function, args, kwargs)
         method_of_atom = type(owner) in ATOMS and owner is not None and not isinstance(owner, types.ModuleType)
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
-        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
-            return function(*args, **kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
         if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
             self.trace.leave("a weak reference shows when an object made inside ends")
@@ -323,7 +342,10 @@ class Calls(Operators):
         into = kwargs.get("out")
         if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
             return self.host(function, args, kwargs, forget=False)
-        if kwargs.get("generator") is not None or (name == "apply" and module == "flambeau.tensor.function"):
+        if name == "apply" and module == "flambeau.tensor.function":
+            found = call_function(self, owner, args, kwargs)
+            return self.host(function, args, kwargs, forget=False) if found is None else found[0]
+        if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
@@ -370,10 +392,12 @@ class Calls(Operators):
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
         if not self.outside(owner):
-            if name in ("append", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
+            if name not in READERS:
+                self.trace.lasts(owner)
+            if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
                 args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
-            if name in ("pop", "copy", "get") and not any(map(varies, args)):
+            if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
                 return self.trace.new(found) if name == "copy" else self.boxed(found)
             if name == "sort" and kwargs.get("key") is not None:
@@ -401,6 +425,8 @@ class Calls(Operators):
     def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if function is object.__new__:
             return self.trace.new(function(args[0]))
+        if function is tuple.__new__:
+            return tuple.__new__(args[0], [self.kept(v) for v in self._items(args[1])] if len(args) > 1 else ())
         name = getattr(function, "__name__", "")
         if name == "__setattr__" and len(args) >= 2:
             target, (key, value) = (function.__self__, args) if len(args) == 2 else (args[0], args[1:])
@@ -420,6 +446,10 @@ class Calls(Operators):
             if key in attributes:
                 return self._read_attribute(target, key)
         return function(*[self.fixed(a) for a in args], **kwargs)
+
+    def entered(self, function: Any) -> Any:
+        """A function for native code, whose calls come back to the interpreter."""
+        return Entered(self, function)
 
     def _callback(self, value: Any) -> Any:
         return Entered(self, value) if self._calls_back(value) else value
@@ -444,6 +474,8 @@ class Calls(Operators):
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
+            elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
+                args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
         if (
             special is not None
@@ -490,6 +522,8 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
+        if forget or not (self._is_pure(function) or function in (iter, formatted) or getattr(function, "__name__", "") in READERS):
+            trace.lasts()
         if flush or trace.deferred or self.session.exported:
             namer.writer.flush()
         plain = [self.plain(a) for a in args]
@@ -513,7 +547,7 @@ class Calls(Operators):
                     trace.catch_up(value)
 
         if flush:
-            self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
+            self.session.cut(*cause(function))
         name, value = trace.step(text, run)
         if forget:
             trace.reads.clear()
@@ -624,6 +658,7 @@ def leads_to(entry: Any, stops: set[int]) -> bool:
     return False
 
 
+OBJECT_METHODS = (object.__new__, object.__init__, object.__setattr__, object.__getattribute__, tuple.__new__)
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",

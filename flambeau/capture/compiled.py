@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
-import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from types import MethodType
 from typing import Any
 
 from flambeau.capture.machine import StepLimitReached, Unsupported
@@ -15,15 +17,18 @@ from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
+from flambeau.capture.settings import settings
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
+from flambeau.capture.words import why
 from flambeau.core import events
+from flambeau.core.config import config
 from flambeau.core.context import context
 from flambeau.core.events import counters
 
-RECOMPILE_LIMIT = 8
 MOST_CAPTURES = 8  # captures for each allowed version: a tree that grows beyond that never settles
 stance = ["default"]  # what calls of compiled functions do; set by `compiler.set_stance`
+living: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all compiled functions
 _replays = [0]  # calls that replayed a program
 counters.watch("compiled_calls", lambda: _replays[0])
 
@@ -38,34 +43,48 @@ class CompiledFunction:
     function: Callable[..., Any]
     fullgraph: bool = False
     disabled: bool = False
-    recompile_limit: int = RECOMPILE_LIMIT
+    recompile_limit: int | None = None
     dynamic: bool | None = None
+    backend: Callable[[Any], Any] | None = None
+    shadow: bool | None = None
     eager_reason: str | None = None
     history: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
         self._torchdynamo_orig_callable = self.function
+        living.add(self)
         self.name = getattr(self.function, "__qualname__", type(self.function).__name__)
         self.forget()
 
     def forget(self) -> None:
         """Drop what was captured."""
-        self.tree = Tree(self.name, self.recompile_limit)
+        shadow = config.shadow if self.shadow is None else self.shadow
+        self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
         self.residual: Residual | None = None
         self.native: NativeProgram | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many outcomes a check may have."""
+        return settings.recompile_limit if self.recompile_limit is None else self.recompile_limit
 
     @property
     def artifacts(self) -> list[Runner]:
         """The segments that were compiled."""
         return self.tree.segments
 
+    @property
+    def cuts(self) -> list[str]:
+        """Why segments end inside the function."""
+        return list(self.tree.cuts)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         native = self.native
-        if native is not None and stance[0] != "force_eager":
+        if native is not None and stance[0] != "force_eager" and not settings.disable:
             found = native.call(args, kwargs)
             if type(found) is Exit:
                 return self._left(found, args, kwargs)
@@ -74,7 +93,7 @@ class CompiledFunction:
                 return found
         if stance[0] == "force_eager":
             return self.function(*args, **kwargs)
-        special = context.capture is not None or context.function_modes or context.operator_modes or context.batching
+        special = context.capture is not None or context.function_modes or context.operator_modes or context.batching or settings.disable
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:
@@ -105,22 +124,25 @@ class CompiledFunction:
             return Exit(step, variables, error)
 
     def _interpret(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Exit | None) -> Any:
-        if stance[0] != "default" and (found is None or not performed(found)):
+        self.tree.most_outcomes, call = self.limit, (len(args), tuple(kwargs), modes())
+        fails = stance[0] == "fail_on_recompile" or settings.error_on_recompile
+        if (stance[0] != "default" or fails) and (found is None or not performed(found)):
             if stance[0] == "eager_on_recompile":
                 return self.function(*args, **kwargs)
-            if self.tree.captures:
+            if self.tree.captures and fails:
                 raise RuntimeError(
-                    "Detected recompile when torch.compile stance is 'fail_on_recompile': "
-                    f"{self.name} met {why(found) if found else 'a call'} that it is not compiled for; "
+                    "Detected recompile when torch.compile stance is 'fail_on_recompile' or config.error_on_recompile is set: "
+                    f"{self.name} met {why(found, self.tree, call) if found else 'a call'} that it is not compiled for; "
                     "set the stance 'default' to compile again"
                 )
         if found is not None and not (isinstance(found.at, Block) and isinstance(found.at.end, End)):
-            reason = why(found)
+            reason = why(found, self.tree, call)
             self._note("recompile", f"compiled again: {reason}")
-            if self.tree.captures > MOST_CAPTURES * self.recompile_limit:
+            if self.tree.captures > MOST_CAPTURES * self.limit:
                 self._go_eager(f"it was captured {self.tree.captures} times and still meets something new, last: {reason}")
         before = len(self.tree.segments), self.tree.captures, len(self.tree.left)
-        session = Session(self.tree, self.function, found, self.fullgraph, self.dynamic)
+        dynamic = self.dynamic if self.dynamic is not None else settings.dynamic
+        session = Session(self.tree, self.function, found, self.fullgraph, dynamic)
         if self.eager_reason is not None:
             session.trace.capped = True
         try:
@@ -153,6 +175,11 @@ class CompiledFunction:
             self._note("runs_eagerly", f"from here on runs eagerly at every call: {reason}")
             print(f"flambeau.compile: {self.name} runs eagerly from here on: {reason}", file=sys.stderr)
 
+    def reset(self) -> None:
+        """Forget what was captured, and why calls ran eagerly."""
+        self.forget()
+        self.eager_reason, self.history = None, []
+
     def explain(self) -> Explanation:
         """What was compiled and why: graphs, kernels, guards, memory, recompiles. Print it."""
         return Explanation(self)
@@ -175,39 +202,3 @@ def performed(found: Exit) -> bool:
     at = found.at
     block = at if isinstance(at, Block) else at.block if isinstance(at, Check) else at.parent
     return any(step.place is None for above in block.line() for step in above.steps)
-
-
-def why(found: Exit) -> str:
-    """What was met that the tree did not know, in the user's terms."""
-    at = found.at
-    if isinstance(at, Block):
-        return "a way that no call had gone to its end"
-    if not isinstance(at, Check):
-        return f"{type(found.error).__name__} was raised ({at.where})"
-    text = _in_words(at)
-    known = [_outcome(key) for key in at.outcomes]
-    value = found.variables.get(at.expression.strip("()"))
-    now = "" if value is None else f", and is now {_shown(value)}"
-    return f"{text} was {' or '.join(known[:3])}{now} ({at.where})"
-
-
-def _in_words(check: Check) -> str:
-    """The expression of a check with variables replaced by what they were read from."""
-    text, block = check.expression, check.block
-    made = {n: s.expression for b in block.line() for s in b.steps for n in s.names[:1]}
-    for _ in range(4):
-        name = next((n for n in made if n in text.replace("(", " ").replace(")", " ").replace(".", " ").replace("[", " ").split()), None)
-        if name is None:
-            break
-        text = text.replace(name, made[name], 1)
-    return text if len(text) < 80 else text[:77] + "..."
-
-
-def _outcome(key: Any) -> str:
-    return _shown(key[1] if isinstance(key, tuple) and len(key) == 2 else key)
-
-
-def _shown(value: Any) -> str:
-    meta = getattr(value, "meta", None)
-    text = repr(meta if meta is not None else value)
-    return text if len(text) < 90 else text[:87] + "..."

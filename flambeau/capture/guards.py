@@ -37,7 +37,20 @@ class ModuleGuard:
         if now == self.fingerprint:
             self.stamp = module_stamp[0]
             return None
-        return "a Module that it uses was changed (its mode, structure, hooks or an attribute)"
+        return self._changed(now)
+
+    def _changed(self, now: tuple[Any, ...]) -> str:
+        """Which Module differs, and in what."""
+        modules = [pair for root in self.modules for pair in root.named_modules()]
+        for before, after, (path, module) in zip(self.fingerprint, now, modules, strict=False):
+            if before != after and before[:2] == after[:2]:
+                name = f"{type(module).__name__}{f' {path!r}' if path else ''}"
+                old, new = ({p[0]: p[1:] for p in parts[2:]} for parts in (before, after))
+                part = next((k for k in {**old, **new} if old.get(k) != new.get(k)), "")
+                a, b = old.get(part, ()), new.get(part, ())
+                values = f" was {a[1]!r} and is now {b[1]!r}" if len(a) == len(b) == 2 and isinstance(a[0], type) else " are others"
+                return f"the Module {name} changed: its {part.strip('_')}{values}"
+        return "the structure of a Module that it uses changed"
 
 
 def fingerprint(module: Any) -> tuple[Any, ...]:

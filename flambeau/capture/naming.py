@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import types
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from flambeau.capture.segments import Writer
-from flambeau.capture.trace import Trace, Uncapturable, contents_of
-from flambeau.capture.values import ATOMS, CLASSES, Box, value_key, varies
+from flambeau.capture.trace import Trace, Uncapturable, contents_of, refill
+from flambeau.capture.values import ATOMS, CLASSES, Box, tuple_like, value_key, varies
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 __all__ = ["Namer", "carries", "holds_pending"]
 
 DEEPEST = 4
-CONTAINERS = (tuple, list, dict, set, frozenset)
+CONTAINERS = (tuple, list, dict, set, frozenset, deque)
 LITERALS = (int, bool, str, type(None))
 SMALL = range(-5, 257)  # integers that CPython keeps one object of
 
@@ -92,18 +93,42 @@ class Namer:
         maker = MAKERS.get(kind)
         if maker is not None:
             return maker(self, value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return f"{trace.tree.constant(kind)}({self.listed(value)})"
         if isinstance(value, tuple) and kind is not tuple:
-            return f"{trace.tree.constant(kind)}({self._tuple(tuple(value))})"
+            beside = ", ".join(f"{k!r}: {self.name(v)}" for k, v in getattr(value, "__dict__", {}).items())
+            constant, items = trace.tree.constant, self.listed(value) + "," * bool(value)
+            text = f"{constant(tuple_like)}({constant(kind)}, ({items}), {{{beside}}})"
+            return text if self.inline else self.born(value, text)
         if isinstance(value, BaseException):
             return self._exception(value)
         if id(value) in trace.inside:
-            return self._instance(value)
+            return self._of_container(value) if isinstance(value, (dict, list, set)) else self._instance(value)
         running = isinstance(value, (types.CoroutineType, types.AsyncGeneratorType)) or hasattr(value, "__next__")
         if kind in PLAIN_CONSTANTS or not (isinstance(value, CONTAINERS) or running):
             return trace.tree.constant(value)  # neither made inside nor read from a place that may change
         raise Uncapturable(f"{kind.__name__} object made inside is let out")
+
+    def refuse(self, value: Any, seen: set[int] | None = None) -> None:
+        """Raise Uncapturable for a value that cannot be named, before the steps that would make a part of it are written."""
+        seen, kind = set() if seen is None else seen, type(value)
+        found = self.trace.known.get(id(value))
+        if id(value) in seen or kind in ATOMS or isinstance(value, (TensorBase, *CLASSES)) or (found is not None and found[1] is value):
+            return
+        seen.add(id(value))
+        parts: list[Any] = []
+        if isinstance(value, CONTAINERS):
+            parts = list(contents_of(value).values()) if isinstance(value, dict) else [*value]
+        elif kind is types.MethodType:
+            parts = [value.__self__, value.__func__]
+        elif kind is partial:
+            parts = [value.func, *value.args, *value.keywords.values()]
+        elif kind is types.FunctionType and self.trace.numbers_of.get(id(value)):
+            parts = [*(c.cell_contents for c in value.__closure__ or () if _filled(c)), *(value.__defaults__ or ())]
+        elif id(value) in self.trace.inside and type(getattr(value, "__dict__", None)) is dict:
+            parts = list(value.__dict__.values())
+        elif hasattr(value, "__next__") or isinstance(value, (types.CoroutineType, types.AsyncGeneratorType)):
+            raise Uncapturable(f"{kind.__name__} object made inside is let out")
+        for part in parts:
+            self.refuse(part, seen)
 
     def listed(self, values: Sequence[Any]) -> str:
         """Names with commas between."""
@@ -121,6 +146,7 @@ class Namer:
     def born(self, value: Any, expression: str) -> str:
         """Let an object made inside out: a step makes it."""
         trace = self.trace
+        self.refuse(value)
         trace.sizes.empty(value)
         name, real = trace.step(expression, lambda: value, birth=trace.numbers_of.get(id(value)))
         trace.know(value, name)
@@ -151,6 +177,9 @@ class Namer:
         for key, item in items:
             self.trace.step(f"{name}[{self.name(key)}] = {self.name(item)}", lambda: None, out=False)
         return name
+
+    def _deque(self, value: deque[Any]) -> str:
+        return self.born(value, f"{self.trace.tree.constant(deque)}([{self.listed(list(value))}], {value.maxlen})")
 
     def _set(self, value: set[Any]) -> str:
         return self.born(value, f"{{{self.listed(self._in_order(value))}}}" if value else "set()")
@@ -208,6 +237,19 @@ class Namer:
     def _slice(self, value: slice) -> str:
         return f"slice({self.name(value.start)}, {self.name(value.stop)}, {self.name(value.step)})"
 
+    def _of_container(self, value: Any) -> str:
+        """An object of a class that derives from dict, list or set."""
+        constant, kind = self.trace.tree.constant, type(value)
+        items = contents_of(value)
+        name = self.born(value, f"{constant(kind.__new__)}({constant(kind)})")
+        held = dict(items) if isinstance(value, dict) else list(items)
+        self.trace.step(f"{constant(refill)}({name}, {self.name(held)})", lambda: None, out=False)
+        if isinstance(value, defaultdict):
+            self.trace.step(f"{name}.default_factory = {self.name(value.default_factory)}", lambda: None, out=False)
+        for key, item in list(getattr(value, "__dict__", {}).items()):
+            self.trace.step(f"{name}.__dict__[{key!r}] = {self.name(item)}", lambda: None, out=False)
+        return name
+
     def _instance(self, value: Any) -> str:
         constant, kind = self.trace.tree.constant, type(value)
         attributes = getattr(value, "__dict__", None)
@@ -248,7 +290,7 @@ def make_function(
 
 PLAIN_CONSTANTS = (types.CodeType, property, staticmethod, classmethod, types.MethodWrapperType, types.WrapperDescriptorType)
 MAKERS: dict[type, Callable[[Namer, Any], str]] = {
-    tuple: Namer._tuple, list: Namer._list, dict: Namer._dict, set: Namer._set, frozenset: Namer._frozenset,
+    tuple: Namer._tuple, list: Namer._list, dict: Namer._dict, set: Namer._set, frozenset: Namer._frozenset, deque: Namer._deque,
     types.FunctionType: Namer._function, types.CellType: Namer.cell, types.MethodType: Namer._method, partial: Namer._partial,
     types.BuiltinMethodType: Namer._native_method, types.MethodWrapperType: Namer._native_method, slice: Namer._slice,
 }  # fmt: skip

@@ -53,8 +53,11 @@ class Operators(Places):
     def inplace(self, name: str, a: Any, b: Any) -> Any:
         act = getattr(operator, "i" + name.rstrip("_"))
         special = f"__i{name.rstrip('_')}__"
-        if self.outside(a) and isinstance(a, (list, dict, set)):
+        foreign = not isinstance(a, (TensorBase, type)) and not is_ours(type(a)) and type(a) not in ATOMS
+        if self.outside(a) and foreign and type(static_lookup(type(a), special)) not in (types.FunctionType, type(None)):
             return self.host(act, (a, b), {}, flush=holds_pending(b))
+        if isinstance(a, (list, dict, set)):
+            self.trace.lasts(a)
         method = static_lookup(type(a), special)
         if type(method) is types.FunctionType and not is_ours(type(a)):
             found = self.call(method, (a, b), {})
@@ -214,7 +217,7 @@ class Operators(Places):
                 return self.truth(self.call(method, (value,), {}))
             if method is not None:
                 break
-        if isinstance(value, (list, dict, set, tuple)) and self.outside(value):
+        if self.outside(value) and method is not None and not is_ours(kind):
             return self.trace.check(f"bool({self.namer.name(value)})", "truth", bool(value))
         return bool(value)
 

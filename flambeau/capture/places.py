@@ -12,7 +12,7 @@ from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -89,6 +89,7 @@ class Places(Semantics):
     def store_cell(self, cell: Any, value: Any) -> None:
         found = self.namer.cells.get(id(cell)) or self._let_out(cell)
         if found is None:
+            self.trace.lasts(cell)
             cell.cell_contents = value
             return
         kept = self.outward(value)
@@ -291,6 +292,8 @@ class Places(Semantics):
         kept = self.kept(value)
         constant = isinstance(obj, CLASSES) or is_module(obj)
         if not trace.recording or not (self.outside(obj) or constant):
+            if not is_ours(kind) or id(obj) in trace.numbers_of:
+                trace.lasts(obj)
             setattr(obj, name, kept)
             return
         if isinstance(obj, TensorBase) and name == "grad":
@@ -306,6 +309,7 @@ class Places(Semantics):
 
     def delete_attribute(self, obj: Any, name: str) -> None:
         if not self.outside(obj):
+            self.trace.lasts(obj)
             delattr(obj, name)
             return
         self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
@@ -320,7 +324,7 @@ class Places(Semantics):
             return self.call(method, (obj, key), {})
         if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
-        key = self.sized(key) if isinstance(obj, TensorBase) else self.fixed(key)
+        key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
             self.note_module(obj)
             return get_item(obj, key)
@@ -387,9 +391,10 @@ class Places(Semantics):
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            self.attempt(act, (obj, self.sized(key), *[self.sized(v) for v in rest]), {})
+            self.attempt(act, (obj, *[self.sized(self.brought_in(v)) for v in (key, *rest)]), {})
             return
         if not self.outside(obj):
+            self.trace.lasts(obj)
             act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
             return
         key = self.fixed(key)
@@ -470,7 +475,7 @@ class Places(Semantics):
     def _settled(self, value: Any, settle: Callable[[Any], Any]) -> Any:
         if isinstance(value, tuple):
             items = [self._settled(v, settle) for v in value]
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+            return tuple_like(type(value), items, getattr(value, "__dict__", None))
         if type(value) in (list, dict):
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 value[key] = self._settled(item, settle)
@@ -496,8 +501,8 @@ class Places(Semantics):
             count = read((id(value), ("length",)), f"len({name})", lambda: len(value), fixed=True)
             items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=True) for i in range(count)]
             items = [self.brought_in(v, depth - 1) for v in items]
-            if hasattr(value, "_fields"):
-                return kind(*items)
+            if kind is not tuple and isinstance(value, tuple):
+                return tuple_like(kind, items, getattr(value, "__dict__", None))
             return tuple(items) if isinstance(value, tuple) else items
         if not isinstance(value, dict):
             return self.host(kind, (value,), {}, flush=False, forget=False)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.custom import Lasting
+from flambeau.capture.shadow import Operation
 from flambeau.capture.sizes import Sizes, at_hand
 from flambeau.capture.stress import stress
 from flambeau.core.aval import Aval
@@ -91,15 +93,15 @@ class CaptureEntry(Entry):
         recorder = self.recorder
         if dispatch.level_of([c for c in cotangents if c is not None]):
             return self._apply_batched(self.operands, cotangents)
-        given = [(recorder.read(c), gradient_edge(c)) for c in cotangents if c is not None]
+        met = {n for n, _ in self.operands}
+        given = [(recorder._apart(recorder.read(c), met), gradient_edge(c)) for c in cotangents if c is not None]
         nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
         # Stopping at every operand, also at those that the tape does not lead to.
         all_parts = gradients(self.outputs, weights, [n for n, _ in self.operands])
         parts = [g for g, (_, edge) in zip(all_parts, self.operands, strict=True) if edge is not None]
-        if origins.wanted():
-            lines = [o.line for o in origins.origins_of(self.outputs)] or [user_line()]
-            origins.note_origin([g for g in parts if g is not None], Origin(lines[0], self.title + "_backward"))
+        lines = [o.line for o in origins.origins_of(self.outputs)] if origins.wanted() else []
+        recorder._note(self.title + "_backward", [g for g in parts if g is not None], *lines[:1])
         device = self.metas[0].device
         found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
@@ -182,13 +184,15 @@ class Unfollowed(NotImplementedError):
 class Recorder:
     """One capture; set as ``context.capture`` while it records."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, shadow: bool = False) -> None:
         self.sizes = sizes
+        self.operations: list[Operation] | None = [] if shadow else None
         self.states: dict[int, StorageState] = {}  # by id of the storage
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
         self.calls = 0
+        self.taped: list[Any] = []  # of calls on the tape: operands, outputs, and the operand that was overwritten
         self._views: dict[tuple[Any, ...], tuple[Node, Node]] = {}
         self.input_states: list[StorageState] = []
         self.input_views: list[weakref.ref[Any]] = []
@@ -199,7 +203,8 @@ class Recorder:
         self._active: dict[Node, bool] = {}
         self._copies = 0
         self._device: Device | None = None
-        self._serial = 0
+        self.serial = 0
+        self.trial: int | None = None  # storages up to this serial must not change
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
@@ -211,6 +216,7 @@ class Recorder:
         self.risky: list[tuple[str, tuple[Node, ...]]] = []  # operators that may raise on values, and their results
         self.on_risk: Callable[[], bool] | None = None
         self.on_flush: Callable[[], None] | None = None
+        self.on_cut: Callable[[str], None] = lambda reason: None
         self.on_look: Callable[[Any], None] | None = None
 
     # -- reading ----------------------------------------------------------------------------------------
@@ -302,6 +308,39 @@ class Recorder:
         self.flush("it uses two devices")
         return False
 
+    def _follows(self, tensors: Sequence[Any]) -> bool:
+        """Whether the graph differentiates by all that the tape does: what a tensor without history showed first is a constant to it.
+
+        Where it does not, the segment ends, so that the next one begins with the tensors that have a history.
+        """
+        if not context.grad_enabled:
+            return True
+        wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
+        fresh = not self.states
+        if all(self._has_history_of(t) for t in wanted):
+            return True
+        if fresh:
+            self.flush("it reads memory in which tensors have histories of their own")
+        else:
+            assert self.on_flush is not None
+            self.on_flush()
+        return False
+
+    def _from_outside(self, edge: tuple[Any, int]) -> bool:
+        """Whether a gradient that goes there leaves the graph."""
+        entry = edge[0]
+        if isinstance(entry, (dispatch.ViewReadEntry, dispatch.ViewWriteEntry)):
+            return any(self._from_outside(e) for e in entry.edges if e is not None)
+        return not (isinstance(entry, CaptureEntry) and entry.recorder is self)
+
+    def _has_history_of(self, tensor: Any) -> bool:
+        state = self.state(tensor)
+        owner = tensor if _is_base(tensor) else tensor.view_of.base
+        twin = self.sizes.trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
+        if state.tensor is None or owner is state.tensor or twin is not None or isinstance(owner.entry, CaptureEntry):
+            return state.tensor is None or state.tracked
+        return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
+
     def _takes_all(self, tensors: Sequence[Any]) -> bool:
         return all(self.takes(device) for device in {t.meta.device for t in tensors} or {cpu})
 
@@ -309,6 +348,8 @@ class Recorder:
         """Record an operator call; returns pending tensors in the structure of its results."""
         if not self._takes_all(call.tensors):
             return dispatch.run_call(call)
+        if not self._follows(call.tensors):
+            return dispatch.run_call(call) if context.capture is None else context.capture.call(call)
         if self.on_risk is not None and self.on_risk() and self._may_raise(call):
             return self._at_once(call)
         try:
@@ -365,11 +406,19 @@ class Recorder:
         outputs: list[Node] = []
         result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         structure = flatten(result, outputs)
-        if origins.wanted():
-            origins.note_origin(outputs, Origin(user_line(), call.operator.name))
+        self._note(call.operator.name, outputs)
         if may_raise(outputs, nodes):
             self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
+
+    def _note(self, name: str, outputs: Sequence[Node], line: str = "") -> None:
+        """Remember which operator made nodes, and where, if somebody wants to know."""
+        if origins.wanted() or self.operations is not None:
+            line = line or user_line()
+            if origins.wanted():
+                origins.note_origin(outputs, Origin(line, name))
+            if self.operations is not None:
+                self.operations.append(Operation(name, line, tuple(outputs)))
 
     def _read_operands(self, call: Call) -> list[Node]:
         """The values of a call's tensors, all different: where the tape does not go on they are constants to differentiation."""
@@ -379,12 +428,33 @@ class Recorder:
             node = self.read(tensor)
             if not (context.grad_enabled and gradient_edge(tensor) is not None):
                 node = p.detach(node) if self.active(node) else node
-            if node in met:
-                self._copies += 1
-                node = p.copy(node, index=-self._copies)
-            met.add(node)
-            nodes.append(node)
+            nodes.append(self._apart(node, met))
         return nodes
+
+    def _apart(self, node: Node, met: set[Node]) -> Node:
+        """The node, or a copy of it where it has been met."""
+        node = p.copy(node, index=self.fresh()) if node in met else node
+        met.add(node)
+        return node
+
+    def fresh(self) -> int:
+        """A number that keeps a node apart from equal ones."""
+        self._copies += 1
+        return -self._copies
+
+    def stand_in(self, meta: TensorMeta) -> Any:
+        """A tensor for a gradient that is not there yet."""
+        node = graph_input(f"cotangent{-self.fresh()}", Aval(meta.shape, meta.dtype))
+        self._active[node] = True
+        tensor = self.pending(node, meta)
+        tensor._requires_grad = True
+        return tensor
+
+    def forget_since(self, serial: int) -> None:
+        """Forget the storages made since then."""
+        for key, state in list(self.states.items()):
+            if state.tensor is None and state.serial > serial:
+                del self.states[key]
 
     def _metas(self, operator: Operator, tensors: Sequence[Any], outputs: Sequence[Node]) -> list[TensorMeta]:
         if operator.kind == "pointwise" and tensors:
@@ -419,17 +489,24 @@ class Recorder:
     def _put_on_tape(self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]], made: list[Any]) -> None:
         if not context.grad_enabled or all(edge is None for _, edge in operands):
             return
-        entry = CaptureEntry(self, title, operands, outputs)
+        entry = self.entry(title, operands, outputs)
         for output, tensor in enumerate(made):
             if tensor.meta.dtype.is_inexact:
                 tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+
+    def entry(
+        self, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]], overwritten: Node | None = None
+    ) -> CaptureEntry:
+        """A call on the tape; of an operand that it overwrites it keeps a copy."""
+        self.taped.append((operands, [n for n, _ in outputs], overwritten))
+        return CaptureEntry(self, title, operands, outputs)
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
         storage = Storage(at_hand(meta.nbytes, self.sizes.hints), 0, None)
         state = StorageState(storage, meta, 0, node)
         storage.pending = state
-        state.serial = self._serial = self._serial + 1
+        state.serial = self.serial = self.serial + 1
         key, states = id(storage), self.states
         states[key] = state
         state.storage = weakref.ref(storage, lambda _: states.pop(key, None))
@@ -463,6 +540,8 @@ class Recorder:
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""
+        if gradient_edge(tensor) is not None:
+            self.state(tensor)  # as what has a history
         state = self.states.get(id(tensor.memory))
         if state is None:
             made = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
@@ -506,6 +585,8 @@ class Recorder:
     def write(self, tensor: Any, value: Node, followed: bool = False) -> None:
         """Make ``value`` the contents of what ``tensor`` shows. Unless the tape has ``followed``, the history stays what it was."""
         state = self.state(tensor)
+        if self.trial is not None and state.serial <= self.trial:
+            raise Lasting
         before = state.node
         if tensor.meta is state.meta and _same(self.sizes.offset(tensor), state.offset):
             state.node = value
@@ -533,6 +614,8 @@ class Recorder:
         """Record an in-place call or one with ``out=``."""
         if not self._takes_all([*call.tensors, target]):
             return dispatch.run_into(call, target)
+        if not self._follows([*call.tensors, target]):
+            return dispatch.run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)
@@ -550,12 +633,11 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(_sizes(node.shape))}"
             )
-        if origins.wanted():
-            origins.note_origin((node,), Origin(user_line(), operator.name + "_"))
+        self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None
         if context.grad_enabled and kind.is_inexact and any(edge is not None for _, edge in operands):
-            entry = CaptureEntry(self, operator.name, operands, [(node, target.meta)])
+            entry = self.entry(operator.name, operands, [(node, target.meta)], self.read(target))
         self.write(target, node, followed=entry is not None or (context.grad_enabled and target._requires_grad))
         if context.grad_enabled:
             self._rebase(target, entry)
@@ -626,7 +708,13 @@ class Recorder:
 
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
-        return self._serial > 0 or any(s.changed for s in self.input_states)
+        return self.serial > 0 or any(s.changed for s in self.input_states)
+
+    def end_segment(self, reason: str) -> None:
+        """Somebody asks for the end of the graph."""
+        self.on_cut(reason)
+        if self.on_flush is not None:
+            self.on_flush()
 
     def holds_tape(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
         """Whether all that gradients of outputs by inputs go through was recorded here, or in a ``vmap``, whose operators will be."""
@@ -649,7 +737,7 @@ class Recorder:
         else:
             self.flush()
 
-    def flush(self, reason: str = "it needs the value of a tensor while it runs") -> None:
+    def flush(self, reason: str = "an operator needs the value of a tensor") -> None:
         """Somebody needs values now."""
         assert self.on_value is not None
         self.on_value(reason)

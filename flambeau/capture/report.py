@@ -32,7 +32,7 @@ class Explanation:
         self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
         self.program = compiled.residual.text if compiled.residual is not None else ""
         self._constants = {name: shown(value) for name, value in tree.constants.items() if not isinstance(value, (Block, Check, Step))}
-        self.left = list(tree.left)
+        self.left, self.cuts = list(tree.left), compiled.cuts
         self.python = [] if compiled.native is None else list(compiled.native.expressions)
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
@@ -45,7 +45,7 @@ class Explanation:
         lines = [f"# {self.name}: {len(self.graphs)} compiled segment{'s' if len(self.graphs) != 1 else ''}"]
         if self.eager_reason:
             lines.append(f"# runs eagerly: {self.eager_reason}")
-        lines += [f"# {note}" for note in self.history]
+        lines += [f"# {note}" for note in self.history] + [f"# a graph ends: {reason}" for reason in self.cuts]
         if self.program:
             lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----")
             waiting = dict(self._constants)

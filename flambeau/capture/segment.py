@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
+from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
+from flambeau.derivative.partition import keeps
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
-from flambeau.ir.node import Node
+from flambeau.ir.node import Node, toposort
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan
@@ -113,6 +115,7 @@ def settle_views(recorder: Recorder) -> None:
 
 
 MOST_PLANS = 1 << 10
+MOST_ENDS = 16  # results of a segment whose ways are looked at one by one
 
 
 @dataclass(eq=False)
@@ -124,16 +127,49 @@ class PlanLayout:
     wanted: tuple[bool, ...]
     into: tuple[int | None, ...]
     recorded: list[bool]
+    leaves: list[bool]  # inputs that are parameters, which change when backward has been
+    calls: list[Any]  # on the tape, see `Recorder.entry`
+    backend: Callable[[CallPlan], Any] | None = None  # makes what runs in place of a plan's program
+    copied: frozenset[int] | None = None  # inputs, and results (as ~k), of which copies are saved for backward
+
+    def lent(self, function: GraphFunction, sizes: Mapping[str, int]) -> frozenset[int]:
+        """What backward would start from although no operator by itself keeps it, so that the program may overwrite it."""
+        found: list[tuple[int, Node]] = []
+        if any(self.wanted):
+            graph, overwritten = function.graph, frozenset(k for k in self.into if k is not None)
+            present = tuple(o.dtype.is_inexact and r for o, r in zip(graph.outputs, self.recorded, strict=True))
+            derivative = function.derivative(self.wanted, present, sizes, overwritten=overwritten)
+            for kind, k in () if derivative is None else derivative.saved:
+                if kind == "output":
+                    found.append((~k, graph.outputs[k]))
+                elif kind == "input" and k not in overwritten and not self.leaves[k]:
+                    found.append((k, graph.inputs[k]))
+        ends = [o for o, r in zip(function.graph.outputs, self.recorded, strict=True) if r] if found else []
+        below = [(o, set(toposort([o]))) for o in ends] if len(ends) <= MOST_ENDS else []
+        return frozenset(k for k, node in found if not self._kept(node, below))
+
+    def _kept(self, value: Node, below: list[tuple[Node, set[Node]]]) -> bool:
+        """Whether on every way from a value to a result there is an operator that keeps it."""
+        keepers = [outputs for operands, outputs, written in self.calls if keeps(operands, outputs, value, written)]
+        ways = [nodes for end, nodes in below if end is not value and value in nodes]
+        return bool(keepers) and all(any(o in nodes for outputs in keepers for o in outputs) for nodes in ways)
 
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
+        if self.copied is None:
+            self.copied, self.calls = self.lent(function, sizes), []
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
-        foldings: list[Any] = [None] * len(metas)
         results: list[Any] = list(self.results)
-        return make_plan(function, None, metas, dict(sizes), foldings, results, self.wanted, self.into, recorded=self.recorded)
+        plan = make_plan(
+            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded,
+            copied=self.copied or frozenset(),
+        )  # fmt: skip
+        if self.backend is not None:
+            plan.run.call = self.backend(plan)
+        return plan
 
 
-def close_segment(recorder: Recorder, name: str) -> Segment:
+def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], Any] | None = None, shadow: Any = None) -> Segment:
     """Plan the recording. Storages made inside that no tensor outside refers to are left out."""
     live = [s for s in recorder.states.values() if s.tensor is None and any(v() is not None for v in s.viewers)]
     changed = [s for s in recorder.states.values() if s.tensor is not None and s.changed]
@@ -144,7 +180,11 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [has_new_history(s) for s in changed]
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
-    layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded)
+    leaves = [t._requires_grad and t.entry is None for t in tensors]
+    if shadow is not None:
+        backend = Shadow(name, recorder.operations or (), backend, shadow)
+    results, targets = [s.meta for s in (*live, *changed)], into if changed else ()
+    layout = PlanLayout(metas, results, wanted, targets, recorded, leaves, recorder.taped, backend)
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
     plan, names, fixed = _first_plan(function, layout, recorder.sizes)
     segment = Segment(

@@ -19,7 +19,7 @@ from flambeau.capture.segment import (
 )
 from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
-from flambeau.capture.tree import Check
+from flambeau.capture.tree import Check, Tree
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
@@ -257,6 +257,7 @@ class Writer:
     def flush(self) -> None:
         """Run the recording; the step, the checks that it needs and the effects that waited for it are written."""
         trace, recorder = self.trace, self.recorder
+        trace.lasts()
         if not trace.recording:
             trace.deferred = []
             return
@@ -276,12 +277,17 @@ class Writer:
         recorder.forget_inner_gradients()
         if recorder.computes():
             with self.trace.sizes.apart():
-                close_segment(recorder, self.trace.tree.name).run_first(recorder)
+                close_in(self.trace.tree, recorder).run_first(recorder)
 
     def stop(self) -> None:
         """Recording has ended: operators run."""
         if not self.trace.recording and context.capture is self.recorder:
             context.capture = None
+
+
+def close_in(tree: Tree, recorder: Recorder) -> Segment:
+    """A segment as the compiled function wants them."""
+    return close_segment(recorder, tree.name, tree.backend, tree.shadow)
 
 
 class _Closing:
@@ -411,7 +417,7 @@ class _Closing:
     def _runner(self) -> Runner:
         recorder, sizes = self.recorder, self.trace.sizes
         with sizes.apart():
-            segment = close_segment(recorder, self.trace.tree.name)
+            segment = close_in(self.trace.tree, recorder)
         recorder.closed = list(segment.states)
         lost = {id(t) for t in from_inner_leaves(recorder, segment.states)}
         results: list[Result] = []

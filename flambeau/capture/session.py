@@ -53,6 +53,21 @@ def contents(tensor: Any) -> bytes:
     return tensor.detach().numpy().tobytes()
 
 
+def code_of(function: Any) -> Any:
+    """The code of a function, of a method, or of the forward of a Module; None without any."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and hasattr(owner, "_modules"):
+        function = owner.forward
+    return getattr(function, "__code__", None) or getattr(getattr(function, "func", None), "__code__", None)
+
+
+def parameters(function: Any) -> tuple[str, ...]:
+    """The names of the positional arguments that a call of a compiled function gives."""
+    code = code_of(function)
+    bound = code is not None and (hasattr(function, "__self__") and "self" in code.co_varnames[:1])
+    return () if code is None else code.co_varnames[int(bound) : code.co_argcount]
+
+
 class CodeGuard:
     """The code of the compiled function itself, which its program was made from."""
 
@@ -85,14 +100,13 @@ class Session:
         self.writer = Writer(self.trace, self.new_recorder)
         trace, writer = self.trace, self.writer
         trace.flush, trace.stopped, trace.redo_gradient = self.flush, self.stopped, writer.redo_gradient
-        trace.run_pending = writer.run_pending
+        trace.run_pending, trace.on_leave = writer.run_pending, self.leaving
         if trace.ghost:
             trace.prepare()
         self.namer = Namer(self.trace, self.writer)
         self.semantics = Calls(self)
         self.machine = Machine(self.semantics)
         self.modes = modes()
-        self.cuts: list[str] = []
 
     @property
     def performed(self) -> bool:
@@ -101,13 +115,13 @@ class Session:
 
     def new_recorder(self) -> Recorder:
         """What records from now on."""
-        recorder = Recorder(self.trace.sizes)
+        recorder = Recorder(self.trace.sizes, self.tree.shadow is not None)
         recorder.on_value = self.needs_value
         recorder.on_size = self.host_size
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
-        recorder.on_risk, recorder.on_flush = self.in_try, self.flush
+        recorder.on_risk, recorder.on_flush, recorder.on_cut = self.in_try, self.flush, self.cut
         return recorder
 
     # -- what recording tells ---------------------------------------------------------------------------
@@ -117,7 +131,10 @@ class Session:
             name = frame.code.co_filename
             if not name.startswith(source_lines.PACKAGE):
                 return f"{name.rpartition('/')[2]}:{frame.line}"
-        return source_lines.UNKNOWN
+        code = code_of(self.function)
+        if code is None or code.co_filename.startswith(source_lines.PACKAGE):
+            return source_lines.UNKNOWN
+        return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
     def note_module(self, module: Any) -> None:
         """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
@@ -137,6 +154,7 @@ class Session:
     def see_gradient(self, leaf: Any, read: bool) -> None:
         """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on."""
         trace, constant = self.trace, self.tree.constant
+        trace.lasts()
         if not trace.recording:
             return
         old, ghost = leaf._grad, trace.ghost
@@ -159,6 +177,7 @@ class Session:
         """A number that a recorded operator takes: it is read where the program is now."""
         if isinstance(value.read, NamedRead):
             return value.read
+        self.trace.lasts()
         read = value.read
         name, found = self.trace.step(f"{self.tree.constant(read)}()", read)
         return NamedRead(name, found)
@@ -179,7 +198,7 @@ class Session:
 
     def look(self, tensor: Any) -> None:
         """Native code of ours looks at the contents of a tensor: the line holds for these contents."""
-        self.cut("it needs the value of a tensor")
+        self.cut("an operator needs the contents of a tensor, as an index by a mask does", "; use torch.where(mask, x, 0)")
         self.flush()
         if not self.trace.recording:
             return
@@ -196,11 +215,17 @@ class Session:
         finally:
             context.capture = capture if self.trace.recording else None
 
-    def cut(self, why: str) -> None:
-        """Note why the segment ends here."""
-        self.cuts.append(f"{why} ({self.line()})")
+    def leaving(self, reason: str) -> None:
+        """What follows cannot be captured."""
         if self.one_graph:
-            raise NotOneGraph(f"{self.cuts[-1]}; take that out of the function, or leave fullgraph=True out")
+            raise NotOneGraph(f"{reason} ({self.line()}); take that out of the function, or leave fullgraph=True out")
+
+    def cut(self, why: str, instead: str = "") -> None:
+        """Note why the segment ends here; what to do ``instead``."""
+        reason = f"{why} ({self.line()})"
+        self.tree.cuts.setdefault(reason)
+        if self.one_graph:
+            raise NotOneGraph(f"{reason}{instead}; {'or ' * bool(instead)}take that out of the function, or leave fullgraph=True out")
 
     def stopped(self) -> None:
         """Nothing is recorded any more: variables hold the tensors of the replay in place of those that stood for them."""
@@ -229,6 +254,7 @@ class Session:
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Interpret the call; returns what the function returns, or raises what it raises."""
         self.tree.captures += 1
+        self.tree.parameters = self.tree.parameters or parameters(self.function)
         context.capture = self.writer.recorder
         outer = source_lines.interpreted_line
         source_lines.interpreted_line = self.line

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
+from flambeau.capture.values import tuple_like
 from flambeau.core.device import Device
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, atoms_of, evaluate, symbol, without_sizes
@@ -358,7 +359,7 @@ class Sizes(SizeScope):
             return evaluate(value, self.hints)
         if isinstance(value, tuple) and any(type(v) is Expression or isinstance(v, tuple) for v in value):
             items = [self.plain(v) for v in value]
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+            return tuple_like(type(value), items, getattr(value, "__dict__", None))
         if type(value) is slice and is_symbolic(value):
             return at_hand(value, self.hints)
         return value

@@ -7,14 +7,17 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
+from flambeau.capture.custom import Lasting
 from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
+from flambeau.capture.words import subject
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
@@ -61,10 +64,12 @@ class Trace:
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
+        self.trial: int | None = None  # how many objects had been made inside when a trial began
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
         self.flush: Callable[[], None] = lambda: None  # runs what is recorded so far
         self.run_pending: Callable[[], None] = lambda: None  # the same without a step for it
+        self.on_leave: Callable[[str], None] = lambda reason: None
         self.stopped: Callable[[], None] = lambda: None  # told when nothing is recorded any more
 
     # -- the way through the tree -----------------------------------------------------------------------
@@ -144,11 +149,13 @@ class Trace:
         """What follows cannot be captured: every call will interpret it from here."""
         if not self.recording:
             return
+        self.lasts()
         self.flush()
         self.sync()
         if self.ghost:
             raise Diverged(f"capture: {reason} at {self.line()}, and the replay went on")
         if self.recording:
+            self.on_leave(reason)
             self.block.end = End("leave", "untouched" if self._untouched() else reason)
             self.tree.left.append(f"{reason} ({self.line()})")
             self.recording = False
@@ -256,7 +263,8 @@ class Trace:
             check.outcomes[key] = Block((check, key))
         self.enter(check.outcomes[key])
         if key == OTHERWISE:
-            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {expression}")
+            of = f"{subject(self.tree, check.expression, self.expressions)}, as many as recompile_limit allows"
+            self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {of}; make it a tensor, or raise the limit")
         return key
 
     @staticmethod
@@ -409,13 +417,18 @@ class Trace:
             return obj
         self.made += 1
         old = self.births.get(self.made) if self.ghost else None
-        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, CellType)) or hasattr(obj, "__dict__")):
+        if old is not None and type(old) is type(obj) and (isinstance(obj, (list, dict, set, deque, CellType)) or hasattr(obj, "__dict__")):
             self.contents.append((old, contents_of(old)))
             refill(old, contents_of(obj))
             obj = old
         self.numbers_of[id(obj)] = self.made
         self.inside[id(obj)] = obj
         return obj
+
+    def lasts(self, obj: Any = None) -> None:
+        """Something is about to be done that lasts, to ``obj`` if it was made inside: a trial ends."""
+        if self.trial is not None and self.numbers_of.get(id(obj), 0) <= self.trial:
+            raise Lasting
 
     def let_go(self) -> None:
         """Forget objects made inside that only this trace still holds, and with them the tensors that they keep alive."""
@@ -430,6 +443,7 @@ class Trace:
 
     def effect(self, text: Callable[[], str], run: Callable[[], Any], waits: bool) -> None:
         """Change something outside, for real and at once; the step is written where the tensors that it needs exist."""
+        self.lasts()
         self.sync()
         if not self.recording:
             run()
@@ -469,12 +483,13 @@ def _path(stop: Any) -> dict[int, Any]:
 
 def contents_of(obj: Any) -> Any:
     """A copy of what a list, dict, set or plain instance holds."""
-    if isinstance(obj, list):
-        return list(obj)
+    if isinstance(obj, (list, deque)):
+        kind: Any = list if isinstance(obj, list) else deque
+        return [*kind.__iter__(obj)]
     if isinstance(obj, dict):
-        return dict(obj)
+        return dict(OrderedDict.items(obj) if isinstance(obj, OrderedDict) else dict.items(obj))
     if isinstance(obj, set):
-        return set(obj)
+        return {*set.__iter__(obj)}
     if isinstance(obj, CellType):
         return getattr(obj, "cell_contents", MISSING) if obj != EMPTY else MISSING
     return dict(obj.__dict__)
@@ -483,10 +498,18 @@ def contents_of(obj: Any) -> Any:
 def refill(obj: Any, contents: Any) -> None:
     """Give a list, dict, set or plain instance these contents."""
     if isinstance(obj, list):
-        obj[:] = contents
-    elif isinstance(obj, (dict, set)):
+        list.__setitem__(obj, slice(None), contents)
+    elif isinstance(obj, deque):
         obj.clear()
-        obj.update(contents)
+        obj.extend(contents)
+    elif isinstance(obj, set):
+        set.clear(obj)
+        set.update(obj, contents)
+    elif isinstance(obj, dict):
+        base: Any = OrderedDict if isinstance(obj, OrderedDict) else dict
+        base.clear(obj)
+        for key, value in contents.items():
+            base.__setitem__(obj, key, value)
     elif isinstance(obj, CellType):
         if contents is MISSING:
             del obj.cell_contents

@@ -94,8 +94,10 @@ class Block:
 class Tree:
     """All that is kept of one compiled function: the blocks, the constants that they name, and what was counted."""
 
-    def __init__(self, name: str, most_outcomes: int = 8) -> None:
+    def __init__(self, name: str, most_outcomes: int = 8, backend: Any = None, shadow: Any = None) -> None:
         self.name = name
+        self.shadow = shadow  # told of operators that differ, in shadow mode
+        self.backend = backend  # makes of a plan what runs in place of its program
         self.most_outcomes = most_outcomes
         self.root = Block()
         self.constants: dict[str, Any] = {}
@@ -107,6 +109,8 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
+        self.parameters: tuple[str, ...] = ()  # of the function, as far as its first capture could tell
+        self.cuts: dict[str, None] = {}  # why segments end inside the function
 
     def constant(self, value: Any) -> str:
         """The name of a constant, which stays alive with the tree, so that its id stays its own."""

@@ -125,6 +125,15 @@ def look_at(value: Any) -> tuple[str, Any]:
     return "type", kind
 
 
+def tuple_like(kind: type, items: Any, beside: dict[str, Any] | None = None) -> Any:
+    """A tuple of this class, without running a ``__new__`` written in Python; ``beside`` are attributes of its own."""
+    native = type(kind.__new__) is types.BuiltinFunctionType and kind.__new__ is not tuple.__new__
+    made = kind(items) if native else tuple.__new__(kind, items)
+    if beside:
+        made.__dict__.update(beside)
+    return made
+
+
 def static_lookup(kind: type, name: str, default: Any = None) -> Any:
     """What the classes of ``kind`` hold under ``name``, without calling descriptors."""
     for base in kind.__mro__:

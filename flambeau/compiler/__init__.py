@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.capture.compiled import RECOMPILE_LIMIT, CompiledFunction
+from flambeau.capture.compiled import CompiledFunction, living
 from flambeau.compiler.artifacts import CacheInfo, load_cache_artifacts, save_cache_artifacts
+from flambeau.compiler.backends import EAGER, builder, list_backends, lookup_backend
 from flambeau.compiler.stance import set_stance
 from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
@@ -26,8 +27,6 @@ __all__ = [
     "save_cache_artifacts", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
-BACKENDS = ("inductor", "flambeau", "eager", "aot_eager")
-DEBUG_BACKENDS = ("eager", "aot_eager")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -42,8 +41,14 @@ def compile(  # noqa: A001 - torch's own name
     Whole training steps are recorded too: forward, ``backward()``, clipping, optimizer. What cannot be recorded runs eagerly,
     with one line that says why; ``fullgraph=True`` raises RuntimeError instead. ``compiled.explain()`` shows the result.
     A size that differs at a later call becomes a variable of the program, so that all further sizes are served by it;
-    ``dynamic=True`` makes all sizes variables at once, ``dynamic=False`` none. ``mode`` and ``options`` are accepted and have no
-    effect. ``backend="eager"`` only calls the function.
+    ``dynamic=True`` makes all sizes variables at once, ``dynamic=False`` none.
+
+    ``backend``: "inductor" (also called "flambeau"), "eager" and "aot_eager" (which only call the function), a registered name, or a
+    function ``backend(graph, example_inputs)`` that returns a function of the graph's inputs, see `backends.CapturedGraph`: it is
+    called for each graph, at its first run, and also gets ``mode`` and ``options`` where these are given. Backward outside the
+    compiled function is still ours. Of "inductor" ``mode`` and ``options`` change nothing,
+    but for ``options={"shadow": True}``: beside each graph its operators are run one by one, and the first one whose result differs is
+    told by a `ShadowWarning`, with the line that calls it; ``FLAMBEAU_SHADOW=1`` does so for all compiled functions.
 
     >>> import flambeau as torch
     >>> f = torch.compile(lambda x: (x * 2).relu())
@@ -59,32 +64,39 @@ def compile(  # noqa: A001 - torch's own name
         raise TypeError(f"compile: needs a function or Module, got {type(model).__name__}")
     if isolate_recompiles or shapes_spec is not None:
         raise NotImplementedError("compile: isolate_recompiles and shapes_spec are not supported yet; use dynamic= for sizes that change")
-    backend = backend or "inductor"
-    if callable(backend):
-        raise NotImplementedError("compile: own back ends are not supported yet; leave backend out")
-    if backend not in BACKENDS:
-        raise RuntimeError(f"compile: unknown backend {backend!r}; use one of {', '.join(BACKENDS)}")
-    if mode not in MODES:
+    if mode is not None and options is not None:
+        raise RuntimeError("compile: either mode or options can be given, not both at the same time")
+    found, build = lookup_backend(backend), None
+    if callable(found):
+        build = builder(found, {k: v for k, v in (("mode", mode), ("options", options)) if v is not None})
+    elif mode not in MODES:
         raise RuntimeError(f"compile: unknown mode {mode!r}; use one of {', '.join(map(str, MODES))}")
-    limit = RECOMPILE_LIMIT if recompile_limit is None else recompile_limit
-    eager = disable or backend in ("eager", "aot_eager")
-    if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(python_form(model.__call__), fullgraph, eager, limit, dynamic))
-    return CompiledFunction(model, fullgraph, eager, limit, dynamic)
+    if isinstance(model, OptimizedModule):
+        model = model._orig_mod
+    function = python_form(model.__call__) if isinstance(model, Module) else model
+    shadow = (options or {}).get("shadow")
+    compiled = CompiledFunction(function, fullgraph, disable or found in EAGER, recompile_limit, dynamic, build, shadow)
+    return OptimizedModule(model, compiled) if isinstance(model, Module) else compiled
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Decorate a function that a capture must not record: the capture ends where it is called, and its caller runs eagerly."""
+    """Decorate a function or Module that must not be captured: compiled functions call it as it is, and go on after it.
+
+    Compiled functions that it calls run as such; ``recursive`` makes no difference, as nothing else that it calls would be captured.
+    """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, disable(fn.__call__, recursive, reason=reason))
 
-    @functools.wraps(fn)
+    @functools.wraps(_functions("disable", fn))
     def eager(*args: Any, **kwargs: Any) -> Any:
         if context.capture is not None:
             context.capture.flush()
         with outside_capture():
             return fn(*args, **kwargs)
 
+    eager._torchdynamo_disable = True  # type: ignore[attr-defined]
     return eager
 
 
@@ -99,16 +111,6 @@ is_dynamo_compiling = is_compiling
 def is_exporting() -> bool:
     """Whether a function is being exported; nothing is so far."""
     return False
-
-
-def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names that ``compile(backend=...)`` takes; those that only call the function have the tag "debug".
-
-    >>> import flambeau as torch
-    >>> torch.compiler.list_backends()
-    ['flambeau', 'inductor']
-    """
-    return sorted(b for b in BACKENDS if not ("debug" in (exclude_tags or ()) and b in DEBUG_BACKENDS))
 
 
 def _functions(decorator: str, fn: Any) -> Any:
@@ -162,7 +164,9 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reset() -> None:
-    """Forget nothing: compiled functions own their programs. Here for programs that call it."""
+    """Forget what every compiled function has captured: the next call of each captures anew."""
+    for compiled in list(living):
+        compiled.reset()
 
 
 set_compile_function(compile)

@@ -106,6 +106,10 @@ class Config:
         "FLAMBEAU_CHECKED", _switch, lambda: False, changes_code=True,
         doc="Checked emission: kernels test their bounds, memory blocks carry canaries. Slow; for finding faults.",
     )
+    shadow: bool = _setting(
+        "FLAMBEAU_SHADOW", _switch, lambda: False, changes_code=False,
+        doc="Compiled functions run their operators one by one as well, and report the first one whose result differs. Slow.",
+    )
     vector_bits: int = _setting(
         "FLAMBEAU_VECTOR_BITS", _vector_bits, lambda: 0, changes_code=True,
         doc="Width of the vectors in CPU kernels, in bits; auto (0) takes the machine's own width.",

@@ -9,7 +9,7 @@ from flambeau.core.aval import Aval
 from flambeau.core.symbolic import Dim, Expression, substitute
 from flambeau.ir.graph import graph_input
 from flambeau.ir.node import Node, toposort
-from flambeau.ops.declare import Region, keep_as_region, map_nodes, region_of
+from flambeau.ops.declare import Region, keep, map_nodes, region_of
 from flambeau.prims.batching import batching_rule, spread
 from flambeau.prims.pointwise import in_compute_type
 from flambeau.prims.random import random
@@ -55,7 +55,7 @@ class Batching:
         self.apply(nodes)  # the derivative may read what the results do not depend on
         found = [None if o is None else self.known[o] for o in outputs]
         made = _BatchedRegion(region, outputs, [f is not None and f[1] for f in found], {n: self.known[n][1] for n in nodes}, self.size)
-        keep_as_region(moved(region, {n: self.known[n][0] for n in (*nodes, *(o for o in outputs if o is not None))}, made.derivative))
+        keep(moved(region, {n: self.known[n][0] for n in (*nodes, *(o for o in outputs if o is not None))}, made.derivative))
 
 
 class _BatchedRegion:
@@ -128,7 +128,7 @@ def at_sizes(outputs: Sequence[Node], known: dict[Node, Node], sizes: Mapping[st
                 regions[id(region)] = region
     for region in regions.values():
         at_sizes(nodes_in(region.arguments), known, sizes)
-        keep_as_region(moved(region, known, region.derivative))
+        keep(moved(region, known, region.derivative))
     return [known[o] for o in outputs]
 
 

@@ -102,6 +102,35 @@ def _saved(graph: Graph, roots: Sequence[Node], extra: frozenset[Node] | None) -
     return tuple(sorted(saved, key=lambda n: n.serial))
 
 
+def keeps(operands: Sequence[tuple[Node, object]], outputs: Sequence[Node], value: Node, overwritten: Node | None = None) -> bool:
+    """Whether a call saves ``value`` for its own backward, as it is or as a view; gradients are wanted of operands with an edge.
+
+    Of an operand that it overwrites a call saves a copy.
+    """
+    ends = {n for n in (*(n for n, _ in operands), *outputs) if n is not overwritten and _shows(n, value)}
+    if not ends:
+        return False
+    cotangents = [graph_input(f"g{i}", o.aval) for i, o in enumerate(outputs)]
+    stops = {*(n for n, _ in operands), *outputs}
+    inner = set(toposort(outputs, lambda n: () if n in stops and n not in outputs else n.sources))
+    waiting = [g for g in gradients(outputs, cotangents, [n for n, edge in operands if edge is not None]) if g is not None]
+    seen: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in ends:
+            return True
+        if node not in seen and node not in stops and not (node in inner and _worth_saving(node)):
+            seen.add(node)
+            waiting.extend(node.sources)
+    return False
+
+
+def _shows(node: Node, value: Node) -> bool:
+    while node is not value and node.op is not INPUT and (node.op.family == "view" or node.op.name in ("detach", "copy", "attach")):
+        node = node.sources[0]
+    return node is value
+
+
 def _worth_saving(node: Node) -> bool:
     if node.op.family in ("reduce", "matmul", "row", "random", "factor") or node.op.name == "scatter":
         return True

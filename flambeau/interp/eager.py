@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class RunPlan:
     outputs: list[TensorMeta]
     views: list[ViewOf] | None = None
     into: tuple[int | None, ...] = ()
+    call: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None] | None = None  # runs in place of the program
 
 
 def plan_function(
@@ -201,12 +202,21 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(Operand(storage, storage.address, meta))
         else:
             results.append(operands[target])
-    bound = plan.bound
-    assert bound is not None
     pending = next((o.memory.pending for o in operands if o.memory.pending is not None), None)
     if pending is not None:
         reason = getattr(pending, "reason", "an operand was never computed: the call that it was recorded in raised")
         raise RuntimeError(f"{plan.function.name}: {reason}")
+    if plan.call is None:
+        run_program(plan, operands, numbers, results)
+    else:
+        plan.call(operands, numbers, results)
+    return results
+
+
+def run_program(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any], results: Sequence[Any]) -> None:
+    """Run the program of a plan on operands, into results."""
+    bound = plan.bound
+    assert bound is not None
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)
@@ -215,7 +225,6 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
     finally:
         if context.generator is not None:
             bound.draw_from(default_generator.address)
-    return results
 
 
 DIVISION = operator_number("division")

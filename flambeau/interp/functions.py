@@ -73,6 +73,9 @@ class GraphFunction:
 
         return CudaProgram(self.graph, inputs, outputs, sizes, self.name, device)
 
+    def _value(self, number: int) -> Node:
+        return self.graph.inputs[number] if number >= 0 else self.graph.outputs[~number]
+
     def at_sizes(self, sizes: Mapping[str, int]) -> Graph:
         """The graph with every size an int."""
         known: dict[Node, Node] = {}
@@ -102,7 +105,8 @@ class GraphFunction:
         """Forward and backward functions for gradients of the marked tensors; None when no output depends on them.
 
         Differentiating compares sizes too, so there may be one for some sizes and another for others. ``extra`` values of the
-        graph are all that is saved beside inputs and outputs when it is given. The tensors numbered in ``overwritten`` get the results.
+        graph are all that is saved beside inputs and outputs when it is given. Of the tensors numbered in ``overwritten``, and the outputs
+        numbered ~k there, copies are saved.
         """
         variants = self._derivatives.setdefault((wanted, present, extra, overwritten), [])
         for holds, found in variants:
@@ -110,8 +114,8 @@ class GraphFunction:
                 return found
         inputs = [n for n, w in zip(self.graph.inputs, wanted, strict=False) if w]
         with SizeScope(sizes) as scope:
-            split = partition(self.graph, inputs, present, extra, frozenset(self.graph.inputs[k] for k in overwritten))
-            derivative = Derivative(self, split) if any(split.given) else None
+            split = partition(self.graph, inputs, present, extra, frozenset(self._value(k) for k in overwritten))
+            derivative = Derivative(self, split, overwritten) if any(split.given) else None
         known = {(r, e) for r, e, _ in self.predicates}
         new = [(r, e, truth) for (r, e), truth in scope.predicates.items() if (r, e) not in known]
         variants.append((_predicate_function(new), derivative))
@@ -169,6 +173,7 @@ class Derivative:
 
     function: GraphFunction
     split: Partition
+    overwritten: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         original, split = self.function, self.split

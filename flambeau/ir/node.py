@@ -173,6 +173,10 @@ def toposort(roots: Iterable[Node], needs: Callable[[Node], Sequence[Node]] = so
     return order
 
 
+# What else goes over to a node's copy, by operation; called with both nodes and the arguments of `rebuild`.
+carriers: dict[Any, Callable[[Node, Node, Any, dict[Node, Node]], None]] = {}
+
+
 def rebuild(
     roots: Iterable[Node], replace: Callable[[Node, tuple[Node, ...]], Node | None], known: dict[Node, Node] | None = None
 ) -> list[Node]:
@@ -191,6 +195,8 @@ def rebuild(
             new = node if sources == node.sources else Node(node.op, sources, **node.attributes)
         if new is not node:
             pass_on(node, new)
+            if new.op is node.op and new.op in carriers:
+                carriers[new.op](node, new, replace, known)
         known[node] = new
     return [known[r] for r in roots]
 

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import int64
+from flambeau.ops.declare import named_results
 from flambeau.tensor.arguments import given
 from flambeau.tensor.autocasting import as_one
 
 
+@named_results
 class InverseInfo(NamedTuple):
     """The inverse, and where elimination met a zero, or 0 (int32)."""
 
@@ -18,6 +20,7 @@ class InverseInfo(NamedTuple):
     info: Any
 
 
+@named_results
 class LeastSquares(NamedTuple):
     """The solution, the squared distances, the rank and the singular values; what the driver does not tell is empty."""
 

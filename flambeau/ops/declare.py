@@ -17,15 +17,15 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
-from flambeau.ir.node import Node
+from flambeau.ir.node import Node, carriers
 from flambeau.prims.complex import joined, parts, whole
-from flambeau.prims.pointwise import cast, number
+from flambeau.prims.pointwise import cast, number, own
 from flambeau.prims.structure import constant, expand, full, reshape
 
 Value = Node
@@ -33,6 +33,7 @@ Values = Sequence[Node]
 Size = Dim
 Sizes = Sequence[Dim]
 
+_T = TypeVar("_T")
 ROLES = {"Value": "value", "Values": "values", "Size": "size", "Sizes": "sizes"}
 KINDS = ("pointwise", "view", "reshape", "general")
 
@@ -191,7 +192,7 @@ class Region:
     __slots__ = ("_outputs", "arguments", "derivative", "operands")
 
     def __init__(
-        self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]
+        self, derivative: Any, arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]
     ) -> None:
         self.derivative = derivative
         self.arguments = arguments
@@ -233,14 +234,31 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any, deriva
         elif role == "values":
             operands += by_name[name]
     outputs = tuple(half for n in ((out,) if isinstance(out, Node) else out) for half in (n.sources if n.dtype.is_complex else (n,)))
-    keep_as_region(Region(derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs))
+    keep(Region(derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs))
 
 
-def keep_as_region(region: Region) -> None:
-    """Differentiate the outputs of a region as a whole."""
+def keep(region: Region) -> None:
+    """Remember a region by its outputs: they are differentiated as a whole."""
     for node in region.outputs:
         if node is not None:
             _regions.setdefault(node, region)
+
+
+def carry_region(node: Node, new: Node, replace: Any, known: dict[Node, Node]) -> None:
+    """Give the copy of a node a region like that of the node; the other results of the region come to it later, or have been."""
+    region = _regions.get(node)
+    if region is None or new in _regions:
+        return
+    others = (_regions.get(known[o]) for o in region.outputs if o is not None and o in known)
+    found = next((r for r in others if r is not None), None)
+    if found is None:
+        found = Region(region.derivative.moved(replace, known), (), tuple(known[n] for n in region.operands), (None,) * len(region.outputs))
+    place = region.outputs.index(node)
+    found._outputs = (*found._outputs[:place], weakref.ref(new), *found._outputs[place + 1 :])
+    _regions[new] = found
+
+
+carriers[own] = carry_region
 
 
 def region_of(node: Node) -> Region | None:
@@ -410,6 +428,15 @@ def broadcast_to(x: Node, shape: Sequence[Dim]) -> Node:
     if len(x.shape) < len(shape):
         x = reshape(x, shape=(1,) * (len(shape) - len(x.shape)) + x.shape)
     return x if x.shape == tuple(shape) else expand(x, shape=tuple(shape))
+
+
+def named_results(kind: type[_T]) -> type[_T]:
+    """Decorate a NamedTuple of results: as torch's, it has ``n_fields`` in place of ``_fields`` and can be made of one sequence."""
+    kind.n_fields = kind.n_sequence_fields = len(kind._fields)  # type: ignore[attr-defined]
+    kind.__new__ = staticmethod(lambda cls, *items: tuple.__new__(cls, items if len(items) > 1 else items[0]))  # type: ignore[method-assign]
+    for name in ("_fields", "_replace", "_asdict", "_make", "_field_defaults"):
+        delattr(kind, name)
+    return kind
 
 
 def map_nodes(function: Callable[[Node], Node], value: Any) -> Any:

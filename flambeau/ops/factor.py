@@ -12,7 +12,7 @@ from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
+from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, named_results, op
 from flambeau.prims.complex import conj
 from flambeau.prims.indexing import unexpand
 
@@ -71,6 +71,7 @@ def positive(m: SampleMaker, *shape: int) -> Any:
 
 
 # -- Cholesky -----------------------------------------------------------------------------------------------
+@named_results
 class CholeskyInfo(NamedTuple):
     """The factor, and the order of the first leading minor that is not positive, or 0 (int32)."""
 
@@ -100,6 +101,7 @@ def cholesky_ex(x: Value, upper: bool = False, check_errors: bool = False) -> Ch
 
 
 # -- systems ------------------------------------------------------------------------------------------------
+@named_results
 class SolveInfo(NamedTuple):
     """The solution, and where elimination met a zero, or 0 (int32)."""
 
@@ -260,6 +262,7 @@ cholesky_inverse.derivative = cholesky_inverse.complex_derivative = _cholesky_in
 
 
 # -- LU -----------------------------------------------------------------------------------------------------
+@named_results
 class LuFactors(NamedTuple):
     """L below and U above the diagonal, and the row that each row was swapped with, from 1 on (int32)."""
 
@@ -267,6 +270,7 @@ class LuFactors(NamedTuple):
     pivots: Node
 
 
+@named_results
 class LuFactorsInfo(NamedTuple):
     """As `LuFactors`, and the first zero on the diagonal of U, from 1 on, or 0 (int32)."""
 
@@ -275,6 +279,7 @@ class LuFactorsInfo(NamedTuple):
     info: Node
 
 
+@named_results
 class Lu(NamedTuple):
     """The factors of A = P L U."""
 
@@ -389,6 +394,7 @@ def _right_system(operator: str, a: Node, b: Node) -> tuple[Node, Node, bool]:
 
 
 # -- QR -----------------------------------------------------------------------------------------------------
+@named_results
 class Qr(NamedTuple):
     """The factors of A = Q R."""
 
@@ -396,6 +402,7 @@ class Qr(NamedTuple):
     R: Node
 
 
+@named_results
 class Reflections(NamedTuple):
     """R above and the vectors of Householder's reflections below the diagonal, and their factors."""
 
@@ -480,6 +487,7 @@ def ormqr(x: Value, tau: Value, other: Value, left: bool = True, transpose: bool
 
 
 # -- symmetric indefinite matrices --------------------------------------------------------------------------
+@named_results
 class LdlFactors(NamedTuple):
     """L and the blocks of D, and LAPACK's pivots (int32)."""
 
@@ -487,6 +495,7 @@ class LdlFactors(NamedTuple):
     pivots: Node
 
 
+@named_results
 class LdlFactorsInfo(NamedTuple):
     """As `LdlFactors`, and the first zero of D, from 1 on, or 0 (int32)."""
 

@@ -10,7 +10,7 @@ from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
-from flambeau.ops.declare import Value, op
+from flambeau.ops.declare import Value, named_results, op
 from flambeau.ops.pointwise import require_float
 
 # The most steps of Euclid's algorithm that numbers of so many bits need: Fibonacci numbers are the worst.
@@ -50,6 +50,7 @@ def lcm(x: Value, other: Value) -> Node:
     return p.abs_(product) if x.dtype.is_signed else product
 
 
+@named_results
 class Parts(NamedTuple):
     """A number as mantissa * 2 ** exponent, the mantissa in [0.5, 1) in size."""
 

@@ -13,12 +13,13 @@ from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.comparison import truth
-from flambeau.ops.declare import Value, normalize_dim, normalize_dims, op
+from flambeau.ops.declare import Value, named_results, normalize_dim, normalize_dims, op
 from flambeau.ops.pointwise import converted, logaddexp, require_inexact
 
 Dims = int | Sequence[int] | None
 
 
+@named_results
 class ValuesIndices(NamedTuple):
     """Selected values and where along the dimension they stand (int64)."""
 

@@ -13,7 +13,7 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.complex import sgn
-from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
+from flambeau.ops.declare import Value, broadcast_to, named_results, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
 from flambeau.ops.samples import torch_norms
@@ -23,6 +23,7 @@ EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
 
 
 # -- eigenvalues --------------------------------------------------------------------------------------------
+@named_results
 class Eigenpairs(NamedTuple):
     """Eigenvalues in ascending order and eigenvectors as columns."""
 
@@ -54,6 +55,7 @@ def eigvalsh(x: Value, UPLO: str = "L") -> Node:
     return eigh(x, UPLO, "linalg.eigvalsh").eigenvalues
 
 
+@named_results
 class Eigen(NamedTuple):
     """Eigenvalues and eigenvectors, as columns of length 1; complex."""
 
@@ -75,6 +77,7 @@ def eigvals(x: Value) -> Node:
 
 
 # -- singular values ----------------------------------------------------------------------------------------
+@named_results
 class SingularVectors(NamedTuple):
     """The factors of A = U diag(S) Vh."""
 
@@ -276,6 +279,7 @@ def _end(values: Node, at: Dim) -> Node:
 
 
 # -- determinants -------------------------------------------------------------------------------------------
+@named_results
 class LogDeterminant(NamedTuple):
     """The sign and the logarithm of the size of determinants."""
 

@@ -171,6 +171,6 @@ def _same_shape(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "cast": _cast, "detach": _detach, "attach": _detach, "slope": _detach, "reshape": _reshape, "expand": _expand, "permute": _permute,
-    "slice": _slice, "reduce": _reduce, "argreduce": _argreduce, "cat": _cat, "mul": _mul, "div": _div,
+    "cast": _cast, "detach": _detach, "attach": _detach, "own": _detach, "slope": _detach, "reshape": _reshape, "expand": _expand,
+    "permute": _permute, "slice": _slice, "reduce": _reduce, "argreduce": _argreduce, "cat": _cat, "mul": _mul, "div": _div,
 }  # fmt: skip

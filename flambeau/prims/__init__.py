@@ -91,6 +91,7 @@ from flambeau.prims.pointwise import ne as ne
 from flambeau.prims.pointwise import neg as neg
 from flambeau.prims.pointwise import nextafter as nextafter
 from flambeau.prims.pointwise import number as number
+from flambeau.prims.pointwise import own as own
 from flambeau.prims.pointwise import pow_ as pow_
 from flambeau.prims.pointwise import rem as rem
 from flambeau.prims.pointwise import round_ as round_

@@ -60,6 +60,10 @@ def _predicate(*avals: Aval) -> Aval:
     return Aval(same(*avals).shape, dtypes.bool_)
 
 
+def _first_of(x: Any, *_: Any, index: int) -> Any:
+    return x
+
+
 def _itself(x: Any) -> Any:
     return x
 
@@ -137,6 +141,7 @@ isnan = prim("isnan", "pointwise", _predicate, np.isnan, "whether x is NaN")
 
 detach = prim("detach", "pointwise", same, _itself, "x, taken as a constant by differentiation")
 attach = prim("attach", "pointwise", same, lambda x, history: x, "x, differentiated as if it were ``history``")
+own = prim("own", "pointwise", _first_of, _first_of, "x, whose derivative is that of its region, in terms of what stands beside it")
 beside = prim("beside", "pointwise", same, lambda x, other: x, "x, computed in the loop that computes ``other`` where one can do both")
 
 add = _unary("add", np.add, "x + y; integers wrap, or of bools")
@@ -160,6 +165,10 @@ eq = prim("eq", "pointwise", _predicate, np.equal, "x == y")
 ne = prim("ne", "pointwise", _predicate, np.not_equal, "x != y")
 lt = prim("lt", "pointwise", _predicate, np.less, "x < y")
 le = prim("le", "pointwise", _predicate, np.less_equal, "x <= y")
+
+
+def _only_once(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable; leave create_graph out")
 
 
 def _truncated(x: Any, y: Any) -> Any:
@@ -303,4 +312,5 @@ where.derivative = lambda g, out, c, x, y: (None, where(c, g, number(0, g)), whe
 copy.derivative = lambda g, out, x, index=0: (g,)
 cast.derivative = lambda g, out, x, to: (cast(g, to=x.dtype) if x.dtype.is_inexact else None,)
 detach.derivative = lambda g, out, x: (None,)
+own.derivative = _only_once
 attach.derivative = lambda g, out, x, history: (None, g)

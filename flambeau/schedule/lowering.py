@@ -138,7 +138,7 @@ class Lowerer:
         if node.op.name == "take":
             return self._take(node, at, valid)
         operands = tuple(self.value(s, at, valid) for s in node.sources)
-        if node.op.name in ("copy", "detach", "attach", "slope", "beside"):
+        if node.op.name in ("copy", "detach", "attach", "own", "slope", "beside"):
             return operands[0]
         return Node(node.op, operands, **node.attributes)
 

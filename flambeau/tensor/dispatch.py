@@ -363,14 +363,10 @@ class OperatorEntry(Entry):
     def name(self) -> str:  # type: ignore[override]
         return entry_name(self.plan.run.function.name)
 
-    def tensors(self) -> list[Any]:
-        """The saved tensors that are needed, checked; outputs of this entry with their place on the tape."""
-        if self.saved is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        derivative = self.plan.derivative
-        assert isinstance(derivative, Derivative)
+    def tensors(self, places: Sequence[int]) -> list[Any]:
+        """The saved tensors in these places, checked; outputs of this entry with their place on the tape."""
         out: list[Any] = []
-        for saved in self.saved if context.grad_enabled else self.saved[: len(derivative.saved)]:
+        for saved in [self.saved[i] for i in places] if self.saved else ():
             tensor = check_saved(self, saved)
             if saved.output >= 0 and context.grad_enabled:
                 tensor = _unrecorded(tensor)
@@ -388,7 +384,6 @@ class OperatorEntry(Entry):
         assert isinstance(derivative, Derivative)
         if context.capture is not None and not _is_unbound(plan):
             context.capture.flush()  # what was saved before the capture differs from call to call
-        saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
         places: Sequence[int] = range(len(derivative.saved))
@@ -401,8 +396,10 @@ class OperatorEntry(Entry):
             else:
                 derivative, places = narrowed
                 present = [c for c in present if c is not None]
+        if self.saved is None and places:
+            raise RuntimeError(SECOND_BACKWARD)
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
-        gradients = backward_call(plan, derivative, [saved[i] for i in places], present, numbers, places)
+        gradients = backward_call(plan, derivative, self.tensors(places), present, numbers, places)
         if plan.structure is None or None not in gradients or overwrites(plan):
             return gradients
         # As in torch, operands that the results do not change with have gradients of zeros.
@@ -415,10 +412,9 @@ class OperatorEntry(Entry):
         """
         full = self.plan.derivative
         assert isinstance(full, Derivative)
-        present, into = tuple(c is not None for c in cotangents), self.plan.run.into or ()
-        overwritten = frozenset(k for k in into if k is not None)
-        narrow = full.function.derivative(self.plan.wanted, present, self.plan.sizes, extra, overwritten)
-        if narrow is None or (narrow.given != full.given and extra is None):
+        present = tuple(c is not None for c in cotangents)
+        narrow = full.function.derivative(self.plan.wanted, present, self.plan.sizes, extra, full.overwritten)
+        if narrow is None or (narrow.given != full.given and extra is None and self.plan.structure is not None):
             return None
         extras = {node: i for i, node in enumerate(full.split.extra)}
         places = {origin: place for place, origin in enumerate(full.kept)}

@@ -351,7 +351,7 @@ def _of_values(call: _BatchedCall) -> type[Function]:
     return Values
 
 
-class _TwiceEntry(Entry):
+class TwiceEntry(Entry):
     """Stands behind gradients that must not be differentiated again."""
 
     __slots__ = ()
@@ -372,7 +372,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             return found
         several = isinstance(found, tuple)
         results = [None if r is None else r.detach() for r in (found if several else (found,))]
-        entry = _TwiceEntry([], [r.meta for r in results if r is not None])
+        entry = TwiceEntry([], [r.meta for r in results if r is not None])
         for position, result in enumerate(r for r in results if r is not None):
             result.entry, result.output, result._requires_grad = entry, position, True
         return tuple(results) if several else results[0]

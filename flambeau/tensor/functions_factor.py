@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flambeau import ops
+from flambeau.ops.declare import named_results
 from flambeau.tensor.arguments import given
 from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.functions_complex import adjoint
 from flambeau.tensor.functions_random import randn
 
 
+@named_results
 class SingularVectors(NamedTuple):
     """The factors of A = U diag(S) V'."""
 
@@ -19,6 +21,7 @@ class SingularVectors(NamedTuple):
     V: Any
 
 
+@named_results
 class TriangularSolution(NamedTuple):
     """The solution, and a copy of the triangular matrix."""
 

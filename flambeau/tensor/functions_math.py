@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core import dtypes
-from flambeau.ops.declare import normalize_dim
+from flambeau.ops.declare import named_results, normalize_dim
 from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import numpy_names, write_out
 from flambeau.tensor.autocasting import as_one
@@ -215,6 +215,7 @@ def nanquantile(
     return result if out is None else write_out(out, result)
 
 
+@named_results
 class MedianResult(NamedTuple):
     """Medians and where they stand."""
 
@@ -288,6 +289,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
 
 
 # -- histograms -----------------------------------------------------------------------------------------
+@named_results
 class Histogram(NamedTuple):
     """Counts and the edges of their intervals."""
 
@@ -312,6 +314,7 @@ def histogram(
     return result if out is None else write_out(out, result)
 
 
+@named_results
 class HistogramDD(NamedTuple):
     """Counts over all dimensions, and the edges along each."""
 

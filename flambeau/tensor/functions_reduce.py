@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
+from flambeau.ops.declare import named_results
 from flambeau.tensor.arguments import TENSORS, given, need_tensor, numpy_names, write_out
 
 Dims = int | Sequence[int] | None
 
 
+@named_results
 class MinMax(NamedTuple):
     """The smallest and the largest element."""
 

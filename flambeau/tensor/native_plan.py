@@ -192,13 +192,13 @@ def _description(structure: Any) -> list[int]:
         return [launch.NOTHING, 0, 0]
     if isinstance(structure, int):
         return [launch.SINGLE, structure, 0]
-    kind = launch.CLASS if hasattr(structure, "_fields") else launch.TUPLE if isinstance(structure, tuple) else launch.LIST
+    kind = {tuple: launch.TUPLE, list: launch.LIST}.get(type(structure), launch.CLASS)
     return [kind, len(structure), id(type(structure)), *(word for part in structure for word in _description(part))]
 
 
 def performable(plan: CallPlan) -> bool:
     """Whether native code can run, wrap and record what the plan gives."""
-    if not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
+    if plan.run.call is not None or not (plan.derivative is None or isinstance(plan.derivative, Derivative)):
         return False
     if any(node.dtype.is_complex for node in plan.run.function.graph.inputs[len(plan.metas) :]):
         return False

@@ -51,12 +51,12 @@ class CallPlan:
 def make_plan(
     function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
     results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
-    recorded: Sequence[bool] | None = None, bound: bool = True,
+    recorded: Sequence[bool] | None = None, bound: bool = True, copied: frozenset[int] = frozenset(),
 ) -> CallPlan:  # fmt: skip
     """Plan a function; when gradients are wanted, its forward part that also gives the values to save.
 
     Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given. What is not ``bound`` has
-    no program: it is run in its batched form.
+    no program: it is run in its batched form. Of the inputs ``copied``, and of outputs (as ~k), copies are saved.
     """
     count = len(function.graph.outputs)
     derivative: Derivative | ConstantDerivative | None = None
@@ -65,7 +65,7 @@ def make_plan(
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
     tracked = tuple(k for k, here in enumerate(present) if here)
     if any(wanted):
-        derivative = function.derivative(wanted, present, sizes, overwritten=frozenset(k for k in into if k is not None))
+        derivative = function.derivative(wanted, present, sizes, overwritten=copied.union(k for k in into if k is not None))
         if derivative is None and structure is not None and any(present):
             derivative = CONSTANT
             tracked = tuple(k for k, o in enumerate(function.graph.outputs) if o.dtype.is_inexact)

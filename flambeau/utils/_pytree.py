@@ -48,7 +48,7 @@ def _take_apart(tree: Any, is_leaf: Callable[[Any], bool] | None) -> tuple[list[
     if kind in _nodes:
         flatten, unflatten = _nodes[kind]
         return (*flatten(tree), unflatten)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+    if isinstance(tree, tuple) and (hasattr(tree, "_fields") or hasattr(tree, "n_fields")):
         return list(tree), kind, lambda parts, named: named(*parts)
     return None
 

@@ -327,3 +327,47 @@ def test_capturing_goes_on_with_a_profiler():
         profile.disable()
     assert after == 3 and runs_as_graph(c)
     assert any("sum" in str(entry.code) for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("way", ["detach", "data", "view", "in place", "two leaves"])
+def test_a_parameter_met_first_without_its_history(way):
+    w = torch.ones(4, requires_grad=True)
+    other = w.detach().requires_grad_()
+
+    def f(x):
+        if way == "two leaves":
+            return x, w * 2 + other * 3
+        shown = w.data if way == "data" else w.detach()
+        y = shown.view(2, 2).sum() + x if way == "view" else shown + x
+        if x.sum() > 100:
+            return x, w
+        if way == "in place":
+            h = w * x
+            shown = h.detach()
+            if x.sum() > 99:
+                return x, w
+            y = shown + 1
+            h.add_(shown)
+            return y, h
+        return y, w * x
+
+    found = []
+    for function in (f, compiled(f)):
+        for _ in range(2):
+            w.grad = other.grad = None
+            y, z = function(torch.full((4,), 2.0))
+            assert not y.requires_grad
+            z.sum().backward()
+            found.append((w.grad.tolist(), other.grad.tolist() if other.grad is not None else None))
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_backward_again_by_a_result_that_needs_nothing_saved():
+    c = compiled(lambda x: (x * 2, x.exp()))
+    x = torch.ones(3, requires_grad=True)
+    a, b = c(x)
+    (a.sum() + b.sum()).backward()
+    a.sum().backward()
+    assert torch.allclose(x.grad, torch.full((3,), 4.0) + x.detach().exp())
+    with pytest.raises(RuntimeError, match="a second time"):
+        b.sum().backward()

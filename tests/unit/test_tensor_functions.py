@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import flambeau as torch
 from flambeau import ops
 from flambeau.ops.declare import ALL, Operator
+from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 
 def close(ours: Any, theirs: Any, tolerance: float = 1e-9) -> None:
@@ -212,3 +214,16 @@ def test_queries_and_settings() -> None:
     with torch.random.fork_rng():
         first = torch.rand(2)
     assert torch.equal(first, torch.rand(2))
+
+
+def test_named_results_are_tuples_like_those_of_torch():
+    x = torch.tensor([[1.0, 4.0], [3.0, 2.0]])
+    for found in (x.max(0), torch.sort(x), torch.linalg.qr(x), torch.frexp(x), torch.aminmax(x), torch.histogram(x, 2)):
+        assert isinstance(found, tuple) and not hasattr(found, "_fields") and found.n_fields == found.n_sequence_fields == len(found) == 2
+        again = type(found)([t * 2 for t in found])
+        assert type(again) is type(found) and torch.equal(again[0], found[0] * 2)
+        copied = pickle.loads(pickle.dumps(found))
+        assert type(copied) is type(found) and torch.equal(copied[1], found[1])
+        leaves, spec = tree_flatten(found)
+        assert len(leaves) == 2 and type(tree_unflatten(leaves, spec)) is type(found)
+    assert torch.equal(x.max(0).values, torch.tensor([3.0, 4.0])) and x.max(0).indices.tolist() == [1, 0]

@@ -14,14 +14,16 @@ from tests.capture.corpus import (
     modules,
     numbers,
     overriding,
+    posts,
     reports,
     tensors,
     training,
+    whole,
 )
 from tests.capture.corpus.harness import PROGRAMS, Program, compare
 from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions",
-    "generators", "libraries", "modules", "numbers", "overriding", "reports", "stressed", "tensors", "training",
+    "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
