@@ -40,13 +40,17 @@ from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last
 from flambeau.core.layout import channels_last_3d as channels_last_3d
 from flambeau.core.layout import contiguous_format as contiguous_format
+from flambeau.core.layout import jagged as jagged
 from flambeau.core.layout import preserve_format as preserve_format
 from flambeau.core.layout import sparse_coo as sparse_coo
+from flambeau.core.layout import sparse_csr as sparse_csr
 from flambeau.core.layout import strided as strided
+from flambeau.core.lazy_names import LAZY as _lazy  # noqa: N811
 from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
 from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
 from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor import methods_queries as _queries
 from flambeau.tensor import overriding as _overriding
 from flambeau.tensor.creation import arange as arange
 from flambeau.tensor.creation import as_tensor as as_tensor
@@ -511,6 +515,12 @@ from flambeau.tensor.functions_reduce import sum as sum
 from flambeau.tensor.functions_reduce import topk as topk
 from flambeau.tensor.functions_reduce import var as var
 from flambeau.tensor.functions_reduce import var_mean as var_mean
+from flambeau.tensor.functions_sampling import _dirichlet_grad as _dirichlet_grad
+from flambeau.tensor.functions_sampling import _sample_dirichlet as _sample_dirichlet
+from flambeau.tensor.functions_sampling import _standard_gamma as _standard_gamma
+from flambeau.tensor.functions_sampling import _standard_gamma_grad as _standard_gamma_grad
+from flambeau.tensor.functions_sampling import binomial as binomial
+from flambeau.tensor.functions_sampling import poisson as poisson
 from flambeau.tensor.functions_shape import as_strided as as_strided
 from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
 from flambeau.tensor.functions_shape import atleast_2d as atleast_2d
@@ -662,97 +672,10 @@ newaxis = None
 has_lapack = has_spectral = True
 has_mkl = has_openmp = False
 
-# Parts that many programs do without, loaded at first use: name, the module, and what in it (None: the module itself).
-_LAZY = {
-    "nn": ("flambeau.nn", None),
-    "optim": ("flambeau.optim", None),
-    "utils": ("flambeau.utils", None),
-    "compiler": ("flambeau.compiler", None),
-    "compile": ("flambeau.compiler", "compile"),
-    "cuda": ("flambeau.cuda", None),
-    "linalg": ("flambeau.linalg", None),
-    "fft": ("flambeau.fft", None),
-    "special": ("flambeau.special", None),
-    "signal": ("flambeau.signal", None),
-    "testing": ("flambeau.testing", None),
-    "amp": ("flambeau.amp", None),
-    "backends": ("flambeau.backends", None),
-    "random": ("flambeau.random", None),
-    "onnx": ("flambeau.onnx", None),
-    "overrides": ("flambeau.overrides", None),
-    "_C": ("flambeau._C", None),
-    "_higher_order_ops": ("flambeau._higher_order_ops", None),
-    "cond": ("flambeau._higher_order_ops", "cond"),
-    "while_loop": ("flambeau._higher_order_ops", "while_loop"),
-    "_dynamo": ("flambeau._dynamo", None),
-    "distributed": ("flambeau.distributed", None),
-    "_inductor": ("flambeau._inductor", None),
-    "array_api": ("flambeau.array_api", None),
-    "jit": ("flambeau.jit", None),
-    "to_dlpack": ("flambeau.utils.dlpack", "to_dlpack"),
-    "Future": ("flambeau.jit", "Future"),
-    "fork": ("flambeau.jit", "fork"),
-    "wait": ("flambeau.jit", "wait"),
-    "OutOfMemoryError": ("flambeau.cuda", "OutOfMemoryError"),
-    "hub": ("flambeau.hub", None),
-    "library": ("flambeau.library", None),
-    "version": ("flambeau.version", None),
-    "serialization": ("flambeau.serialization", None),
-    "save": ("flambeau.serialization", "save"),
-    "load": ("flambeau.serialization", "load"),
-    "conv1d": ("flambeau.nn.functional", "conv1d"),
-    "conv2d": ("flambeau.nn.functional", "conv2d"),
-    "conv3d": ("flambeau.nn.functional", "conv3d"),
-    "conv_transpose1d": ("flambeau.nn.functional", "conv_transpose1d"),
-    "conv_transpose2d": ("flambeau.nn.functional", "conv_transpose2d"),
-    "conv_transpose3d": ("flambeau.nn.functional", "conv_transpose3d"),
-    "adaptive_avg_pool1d": ("flambeau.nn.functional", "adaptive_avg_pool1d"),
-    "adaptive_max_pool1d": ("flambeau.nn.functional.torch_forms", "adaptive_max_pool1d"),
-    "affine_grid_generator": ("flambeau.nn.functional.torch_forms", "affine_grid_generator"),
-    "alpha_dropout_": ("flambeau.nn.functional.torch_forms", "alpha_dropout_"),
-    "avg_pool1d": ("flambeau.nn.functional.torch_forms", "avg_pool1d"),
-    "batch_norm": ("flambeau.nn.functional.torch_forms", "batch_norm"),
-    "binary_cross_entropy_with_logits": ("flambeau.nn.functional.torch_forms", "binary_cross_entropy_with_logits"),
-    "celu_": ("flambeau.nn.functional.torch_forms", "celu_"),
-    "conv_tbc": ("flambeau.nn.functional.torch_forms", "conv_tbc"),
-    "convolution": ("flambeau.nn.functional.torch_forms", "convolution"),
-    "cosine_embedding_loss": ("flambeau.nn.functional.torch_forms", "cosine_embedding_loss"),
-    "ctc_loss": ("flambeau.nn.functional.torch_forms", "ctc_loss"),
-    "embedding_bag": ("flambeau.nn.functional.torch_forms", "embedding_bag"),
-    "embedding_renorm_": ("flambeau.nn.functional.torch_forms", "embedding_renorm_"),
-    "feature_alpha_dropout": ("flambeau.nn.functional.torch_forms", "feature_alpha_dropout"),
-    "feature_alpha_dropout_": ("flambeau.nn.functional.torch_forms", "feature_alpha_dropout_"),
-    "feature_dropout_": ("flambeau.nn.functional.torch_forms", "feature_dropout_"),
-    "hinge_embedding_loss": ("flambeau.nn.functional.torch_forms", "hinge_embedding_loss"),
-    "instance_norm": ("flambeau.nn.functional.torch_forms", "instance_norm"),
-    "kl_div": ("flambeau.nn.functional.torch_forms", "kl_div"),
-    "margin_ranking_loss": ("flambeau.nn.functional.torch_forms", "margin_ranking_loss"),
-    "max_pool1d": ("flambeau.nn.functional.torch_forms", "max_pool1d"),
-    "max_pool2d": ("flambeau.nn.functional.torch_forms", "max_pool2d"),
-    "max_pool3d": ("flambeau.nn.functional.torch_forms", "max_pool3d"),
-    "native_dropout": ("flambeau.nn.functional.torch_forms", "native_dropout"),
-    "norm_except_dim": ("flambeau.nn.functional.torch_forms", "norm_except_dim"),
-    "poisson_nll_loss": ("flambeau.nn.functional.torch_forms", "poisson_nll_loss"),
-    "rrelu": ("flambeau.nn.functional.torch_forms", "rrelu"),
-    "rrelu_": ("flambeau.nn.functional.torch_forms", "rrelu_"),
-    "selu_": ("flambeau.nn.functional.torch_forms", "selu_"),
-    "triplet_margin_loss": ("flambeau.nn.functional.torch_forms", "triplet_margin_loss"),
-    "gru": ("flambeau.nn.modules.rnn_functions", "gru"),
-    "gru_cell": ("flambeau.nn.modules.rnn_functions", "gru_cell"),
-    "lstm": ("flambeau.nn.modules.rnn_functions", "lstm"),
-    "lstm_cell": ("flambeau.nn.modules.rnn_functions", "lstm_cell"),
-    "rnn_relu": ("flambeau.nn.modules.rnn_functions", "rnn_relu"),
-    "rnn_relu_cell": ("flambeau.nn.modules.rnn_functions", "rnn_relu_cell"),
-    "rnn_tanh": ("flambeau.nn.modules.rnn_functions", "rnn_tanh"),
-    "rnn_tanh_cell": ("flambeau.nn.modules.rnn_functions", "rnn_tanh_cell"),
-    "pdist": ("flambeau.nn.functional", "pdist"),
-}
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _lazy:
         raise AttributeError(f"module 'flambeau' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
+    module, attribute = _lazy[name]
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -771,4 +694,5 @@ def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
 # Module.compile reaches the compiler through this until the compiler is loaded.
 _compile_hook.set_compile_function(_compile_when_called)
 
+_queries.set_sparse(lambda name: getattr(importlib.import_module("flambeau.sparse.tensor"), name))
 _overriding.publish("torch", globals())

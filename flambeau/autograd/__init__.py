@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.autograd import anomaly_mode as anomaly_mode
+from flambeau.autograd import forward_ad as forward_ad
 from flambeau.autograd import function as function
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
+from flambeau.autograd import profiler as profiler
 from flambeau.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from flambeau.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from flambeau.autograd.gradcheck import GradcheckError as GradcheckError
@@ -15,13 +17,13 @@ from flambeau.autograd.gradcheck import gradgradcheck as gradgradcheck
 from flambeau.tensor import Tensor
 from flambeau.tensor import grad_mode as grad_mode
 from flambeau.tensor.autograd import backward as _backward
-from flambeau.tensor.autograd import grad as grad
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.function import Function as Function
 from flambeau.tensor.grad_mode import enable_grad as enable_grad
 from flambeau.tensor.grad_mode import inference_mode as inference_mode
 from flambeau.tensor.grad_mode import no_grad as no_grad
 from flambeau.tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from flambeau.tensor.gradients import grad as grad
 
 
 def backward(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from flambeau.core.device import Device, device_named
+from flambeau.cuda import amp as amp
 from flambeau.runtime.cuda import device as devices
 from flambeau.runtime.cuda import driver
 from flambeau.runtime.cuda.driver import OutOfMemoryError

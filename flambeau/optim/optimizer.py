@@ -212,7 +212,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
         if context.capture is not None:
-            context.capture.guard(lambda: [tuple(map(id, group["params"])) for group in self.param_groups])
+            context.capture.guard(lambda: tuple([tuple(map(id, group["params"])) for group in self.param_groups]))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -363,7 +363,7 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, tuple) and all(isinstance(v, float) for v in value):
             settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
         elif name != "params":
-            capture.guard(lambda name=name: group.get(name))
+            capture.guard(functools.partial(group.get, name))
     capture.guard(lambda: (id(optimizer.state), len(optimizer.param_groups), tuple(map(id, group["params"]))))
     return settings
 

@@ -83,6 +83,11 @@ def pair(real: Node, imaginary: Node) -> Node:
     return _PAIR(real, imaginary)
 
 
+def joined(real: Node, imaginary: Node) -> Node:
+    """`pair` as a node of its own, whatever the parts are."""
+    return _PAIR(real, imaginary)
+
+
 def parts(z: Node) -> tuple[Node, Node]:
     """The real and imaginary parts; of a real node itself and 0."""
     if not z.dtype.is_complex:

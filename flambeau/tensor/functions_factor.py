@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.tensor.arguments import given
+from flambeau.tensor.autocasting import as_one
+from flambeau.tensor.functions_complex import adjoint
 from flambeau.tensor.functions_random import randn
 
 
@@ -25,7 +27,7 @@ class TriangularSolution(NamedTuple):
 
 
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """L with input = L @ L.mT of symmetric positive definite matrices; ``upper``: U with input = U.mT @ U.
+    """L with input = L @ L.mH of Hermitian positive definite matrices; ``upper``: U with input = U.mH @ U.
 
     >>> import flambeau as torch
     >>> torch.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -118,10 +120,10 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
 
 
 def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """U, S and V with input = U @ diag(S) @ V.mT; zeros for U and V where not ``compute_uv``."""
+    """U, S and V with input = U @ diag(S) @ V.mH; zeros for U and V where not ``compute_uv``."""
     if compute_uv:
         u, s, v = ops.svd(input, not some, "svd")
-        return given(out, SingularVectors(u, s, ops.transpose(v, -2, -1)))
+        return given(out, SingularVectors(u, s, adjoint(v)))
     s = ops.svdvals(input, "svd")
     *batch, m, n = input.meta.shape
     zeros = (ops.expand(ops.full((), 0.0, dtype=input.meta.dtype), (*batch, k, k)) for k in (m, n))
@@ -129,6 +131,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
     return given(out, SingularVectors(u, s, v))
 
 
+@as_one
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
 ) -> Any:
@@ -155,15 +158,15 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     x = A if M is None else ops.sub(A, M)
     m, n = x.meta.shape[-2:]
     if m < n:
-        u, s, v = svd_lowrank(ops.transpose(x, -2, -1), q, niter)
+        u, s, v = svd_lowrank(adjoint(x), q, niter)
         return v, s, u
-    turned = ops.transpose(x, -2, -1)
+    turned = adjoint(x)
     start = randn(n, 6 if q is None else q, dtype=x.meta.dtype)
     basis = ops.qr(ops.matmul(x, start)).Q
     for _ in range(2 if niter is None else niter):
         basis = ops.qr(ops.matmul(x, ops.qr(ops.matmul(turned, basis)).Q)).Q
-    u, s, v = ops.svd(ops.matmul(ops.transpose(basis, -2, -1), x), False)
-    return ops.matmul(basis, u), s, ops.transpose(v, -2, -1)
+    u, s, v = ops.svd(ops.matmul(adjoint(basis), x), False)
+    return ops.matmul(basis, u), s, adjoint(v)
 
 
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:

@@ -324,7 +324,7 @@ def histc(input: Any, bins: int = 100, min: Number = 0, max: Number = 0, *, out:
         raise RuntimeError(f"histc: max must be larger than min, got [{min}, {max}]")
     flat = ops.reshape(input, (-1,))
     inside = ops.logical_and(ops.ge(flat, low), ops.le(flat, high))
-    place = ops.to_dtype(ops.mul(ops.sub(flat, low), bins / (high - low)), dtypes.int64)
+    place = ops.to_dtype(ops.mul(ops.true_divide(ops.sub(flat, low), high - low), bins), dtypes.int64)
     place = ops.where(inside, ops.clamp(place, 0, bins - 1), bins)
     counts = ops.slice_(ops.bincount(place, None, bins + 1), 0, 0, bins)
     result = ops.to_dtype(counts, input.meta.dtype)

@@ -15,6 +15,7 @@ from flambeau.ops.declare import normalize_dim
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import TENSORS, given_sizes, numpy_names, write_out
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
 
 
@@ -442,6 +443,7 @@ def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@as_one
 def trace(input: Any) -> Any:
     """The sum of a matrix' diagonal."""
     if len(input.meta.shape) != 2:

@@ -15,6 +15,7 @@ from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
+from flambeau.runtime.shared_block import SharedBlock
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
@@ -268,6 +269,24 @@ class MemoryMethods(TensorBase):
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return functions_random.drawn(generator, ops.exponential_, self, lambd)
 
+    def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: Any = None) -> Self:
+        """Fill with Cauchy numbers around ``median``, half of which lie within ``sigma`` of it."""
+        if sigma <= 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        return functions_random.drawn(generator, ops.cauchy_, self, median, sigma)
+
+    def geometric_(self, p: Any, *, generator: Any = None) -> Self:
+        """Fill with the number of trials up to the first that hits with probability ``p``."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        return functions_random.drawn(generator, ops.geometric_, self, p)
+
+    def log_normal_(self, mean: Any = 1.0, std: Any = 2.0, *, generator: Any = None) -> Self:
+        """Fill with numbers whose logarithms are normal with that mean and standard deviation."""
+        from flambeau.tensor import functions_sampling  # noqa: PLC0415 - it holds Functions, which need this class
+
+        return functions_sampling.log_normal_(self, mean, std, generator=generator)
+
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Self:
         """Fill with ones, each with the probability ``p`` (a number, or a tensor of one for each), and zeros."""
         if isinstance(p, TensorBase):
@@ -294,10 +313,24 @@ class MemoryMethods(TensorBase):
         return UntypedStorage(self.memory)
 
     def share_memory_(self) -> Self:
+        """Move the elements into memory that processes started from now on, and those that get the tensor, see as well.
+
+        Other tensors over the old memory stay there; RuntimeError for a view.
+        """
+        if self.is_shared() or self.meta.device is not cpu:
+            return self
+        if self.view_of is not None:
+            raise RuntimeError("share_memory_: a view cannot be moved; share the tensor that it is a view of, or a clone() of it")
+        self.materialize()  # type: ignore[attr-defined]
+        block, offset = SharedBlock(self.memory.nbytes), self.address - self.memory.address
+        ctypes.memmove(block.address, self.memory.address, self.memory.nbytes)
+        self.memory = Storage(self.memory.nbytes, block.address, block)
+        self.address = block.address + offset
         return self
 
-    def is_shared(self) -> Any:
-        return False
+    def is_shared(self) -> bool:
+        """Whether other processes may see the elements."""
+        return self.meta.device is not cpu or isinstance(self.memory.owner, SharedBlock)
 
     def is_pinned(self, device: Any = None) -> Any:
         return False

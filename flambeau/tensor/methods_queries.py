@@ -75,6 +75,52 @@ class QueryMethods(TensorBase):
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         return self.to(dtype)  # type: ignore[attr-defined]
 
+    def to_sparse(self, *sparse_dim: int, layout: Any = None, blocksize: Any = None, dense_dim: Any = None) -> Any:
+        """The nonzero elements and their places, in ``sparse_dim`` (all) leading dimensions; ``layout`` may be ``torch.sparse_csr``."""
+        return _sparse("to_sparse")(self, *sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+
+    def to_sparse_coo(self) -> Any:
+        """The nonzero elements and their places."""
+        return _sparse("to_sparse")(self)
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
+        """The nonzero elements of a matrix, row by row."""
+        return _sparse("to_sparse")(self, dense_dim=dense_dim).to_sparse_csr()
+
+    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Any:
+        """Of a nested tensor: see ``torch.nested.to_padded_tensor``."""
+        raise RuntimeError("to_padded_tensor: needs a nested tensor, this one is dense already; torch.nn.functional.pad() makes it longer")
+
+    def sparse_mask(self, mask: Any) -> Any:
+        """The elements at the places of a sparse tensor."""
+        raise RuntimeError("sparse_mask: the mask must be a sparse tensor; multiply by a dense one")
+
+    def is_coalesced(self) -> bool:
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+    def coalesce(self) -> Any:
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided; call to_sparse() first")
+
+    def indices(self) -> Any:
+        raise RuntimeError("indices expected sparse coordinate tensor layout but got Strided; call to_sparse() first")
+
+    def values(self) -> Any:
+        raise RuntimeError("values expected sparse tensor layout but got Strided; call to_sparse() first")
+
+    def crow_indices(self) -> Any:
+        raise RuntimeError("crow_indices expected sparse row compressed tensor layout but got Strided; call to_sparse_csr() first")
+
+    def col_indices(self) -> Any:
+        raise RuntimeError("col_indices expected sparse row compressed tensor layout but got Strided; call to_sparse_csr() first")
+
+    def sparse_dim(self) -> int:
+        """0: no dimension is sparse."""
+        return 0
+
+    def dense_dim(self) -> int:
+        """The number of dimensions, since all are dense."""
+        return len(self.meta.shape)
+
     # -- Python functions -------------------------------------------------------------------------------
     def apply_(self, callable: Callable[[Any], Any]) -> Self:
         """Replace each element by what a Python function makes of it."""
@@ -108,6 +154,15 @@ class QueryMethods(TensorBase):
         handle = RemovableHandle(self.post_accumulate_hooks)
         self.post_accumulate_hooks[handle.id] = hook
         return handle
+
+
+_sparse: Callable[[str], Any]
+
+
+def set_sparse(find: Callable[[str], Any]) -> None:
+    """Called once by the package: what finds the functions that make sparse tensors."""
+    global _sparse
+    _sparse = find
 
 
 class _Hooks(dict[int, Any]):

@@ -223,7 +223,9 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:
     """softmax(-input) along `dim`."""
-    return ops.softmin(input, _chosen_dim("softmin", input, dim, _stacklevel), dtype)
+    axis = _chosen_dim("softmin", input, dim, _stacklevel)
+    # As torch, unsigned numbers are negated before they are converted.
+    return ops.softmin(input, axis) if dtype is None else ops.softmax(ops.neg(input), axis, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.tensor import Tensor
+from flambeau.tensor import Tensor, autocasting
 from flambeau.tensor.creation import empty, zeros
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -340,7 +341,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> State:
-        return self._step(input, hx, 2)
+        return self._step(input, hx, 2) if not context.autocast else autocasting.apply("lstm_cell", self._step, input, hx, 2)
 
 
 class GRUCell(RNNCellBase):
