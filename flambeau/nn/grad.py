@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.tensor import Tensor
-from flambeau.tensor.autograd import grad
+from flambeau.tensor.gradients import grad
 from flambeau.tensor.creation import zeros
 from flambeau.tensor.grad_mode import enable_grad
 
