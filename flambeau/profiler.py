@@ -75,7 +75,9 @@ def schedule(
     return action
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[profile], None]:
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
+) -> Callable[[profile], None]:
     """For ``on_trace_ready``: writes each trace into a folder."""
 
     def write(profiler: profile) -> None:

@@ -31,6 +31,6 @@ def custom_fwd(fwd: Any = None, *, cast_inputs: dtype_type | None = None) -> Any
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
-def custom_bwd(bwd: Any = None) -> Any:
+def custom_bwd(bwd: Any) -> Any:
     """`torch.amp.custom_bwd` for GPUs."""
     return amp.custom_bwd(bwd, device_type="cuda")

@@ -42,8 +42,9 @@ class CheckpointPolicy(enum.Enum):
 class SelectiveCheckpointContext:
     """What a policy is told of the run that it is asked in."""
 
-    def __init__(self, *, is_recompute: bool) -> None:
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute
+        self.op_output = op_output
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:

@@ -1,4 +1,4 @@
-"""The array API's namespace: what differs from torch's functions. The public suite of the standard is run by hand, see docs/programs.md."""
+"""The array API's namespace: what differs from torch's functions. The public suite of the standard is run by hand, see docs/names.md."""
 
 from __future__ import annotations
 

@@ -33,6 +33,9 @@ _REASONS = {
         "torch.binary_cross_entropy_with_logits", "torch.kl_div", "torch.hinge_embedding_loss", "torch.margin_ranking_loss",
         "torch.cosine_embedding_loss", "torch.triplet_margin_loss", "torch.ctc_loss",
     ),
+    "one function serves torch.func, torch.sparse and this name": ("torch.nn.utils.stateless.functional_call", "torch.smm"),
+    "indices alone stand for ones, None for the strided layout": ("torch.sparse_coo_tensor", "torch.nested.narrow"),
+    "programs read these, and do not make them": ("torch.autograd.profiler.FunctionEvent", "torch.utils.benchmark.Measurement"),
     "programs do not make nodes of the tape": ("torch.autograd.graph.Node",),
 }
 ON_PURPOSE = {path for paths in _REASONS.values() for path in paths}
