@@ -316,7 +316,7 @@ class Recorder:
         if not context.grad_enabled:
             return True
         wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
-        fresh = not self.states
+        fresh = not self.computes()
         if all(self._has_history_of(t) for t in wanted):
             return True
         if fresh:
@@ -337,8 +337,11 @@ class Recorder:
         state = self.state(tensor)
         owner = tensor if _is_base(tensor) else tensor.view_of.base
         twin = self.sizes.trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
-        if state.tensor is None or owner is state.tensor or twin is not None or isinstance(owner.entry, CaptureEntry):
+        shown = state.tensor is None or owner is state.tensor or tensor is state.tensor
+        if shown or twin is not None or isinstance(owner.entry, CaptureEntry):
             return state.tensor is None or state.tracked
+        if owner.entry is None and self.sizes.trace.known.get(id(owner), (None, None))[1] is not owner:
+            return True  # a leaf that was made inside
         return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
 
     def _takes_all(self, tensors: Sequence[Any]) -> bool:

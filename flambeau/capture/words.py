@@ -49,7 +49,7 @@ def _met(at: Check, variables: dict[str, Any], tree: Tree, call: tuple[Any, ...]
 def _call_differs(before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
     names = ("the number of positional arguments", "the keywords")
     found = [f"{n} was {a} and is now {b}" for n, a, b in zip(names, before[:2], now[:2], strict=True) if a != b]
-    modes = ("grad mode", "inference mode", "the default dtype")
+    modes = ("grad mode", "inference mode", "the default dtype", "autocast")
     found += [f"{n} was {a} and is now {b}" for n, a, b in zip(modes, before[2], now[2], strict=True) if a != b]
     return "; ".join(found) or "the call was made in other modes"
 
