@@ -93,9 +93,11 @@ def embedding_bag(
         _renormalize(weight, input, max_norm, norm_type)
     if offsets is not None and include_last_offset:
         offsets = offsets[:-1]
-    if sparse:
-        if mode == "max" or scale_grad_by_freq:
-            raise RuntimeError("embedding_bag: sparse gradients need mode 'sum' or 'mean', and scale_grad_by_freq=False")
+    if sparse and mode == "max":
+        raise ValueError("embedding_bag: mode 'max' has no sparse gradients; use 'sum' or 'mean', or sparse=False")
+    if sparse and weight.requires_grad:
+        if scale_grad_by_freq:
+            raise RuntimeError("embedding_bag: sparse gradients are not scaled by frequency; use scale_grad_by_freq=False or sparse=False")
         rows = SparseRows.apply(weight, input, padding_idx, False).reshape(-1, weight.shape[1])
         numbers = ops.reshape(ops.arange(0, 1, rows.shape[0], int64), input.shape)
         padding = None if padding_idx is None else input == padding_idx % weight.shape[0]
