@@ -19,7 +19,7 @@ from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
 from flambeau.core.context import context
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -109,12 +109,13 @@ class Calls(Operators):
             function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
-            inner = function.__func__
+            inner = self._part_of(function, "__func__") if function is not self.session.function else function.__func__
             entered = self.is_entered(inner) if type(inner) is types.FunctionType else not is_ours(type(inner))
             return self.call(inner, (function.__self__, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
             if self.is_entered(function):
                 self._know_cells(function)
+                self._note_entered(function)
                 if function.__defaults__ or function.__kwdefaults__:
                     args, kwargs = self._with_defaults(function, args, kwargs)
                 return self.machine.call_function(function, args, kwargs)
@@ -123,7 +124,8 @@ class Calls(Operators):
         if aside is not None:
             return aside(*args, **kwargs)
         if kind is functools.partial:
-            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+            inner, first, named = (self._part_of(function, name) for name in ("func", "args", "keywords"))
+            return self.call(inner, (*self.brought_in(first), *args), {**self.brought_in(named), **kwargs})
         if kind is Entered:
             return self.call(function.function, args, kwargs)
         if isinstance(function, type):
@@ -138,6 +140,18 @@ class Calls(Operators):
             return self.call(method, (function, *args), kwargs)
         return self.native(function, args, kwargs)
 
+    def _part_of(self, function: Any, name: str) -> Any:
+        """What a bound method or partial from outside holds, another one of which may be in its place at the next call."""
+        value = getattr(function, name)
+        if not self.outside(function):
+            return value
+        get = operator.attrgetter(name)
+        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: value, place=("get", partial(get, function), value))
+
+    def _note_entered(self, function: types.FunctionType) -> None:
+        if not is_trusted_module(function.__globals__.get("__name__")):
+            self.trace.tree.entered[code_digest(function.__code__)] = function.__qualname__
+
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""
         module = function.__module__ or function.__globals__.get("__name__") or ""
@@ -151,7 +165,8 @@ class Calls(Operators):
         trace = self.trace
         if not function.__closure__ or id(function) in trace.numbers_of or not trace.recording:
             return
-        if is_trusted_module(function.__globals__.get("__name__")):
+        trusted = is_trusted_module(function.__globals__.get("__name__"))
+        if trusted and not any(map(_holds_function, function.__closure__)):
             return
         found = trace.known.get(id(function))
         name = found[0] if found is not None else trace.tree.constant(function)
@@ -582,6 +597,12 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def _holds_function(cell: Any) -> bool:
+    """Whether a cell holds a function of the program, as that of a decorator does."""
+    value = cell.cell_contents if cell != types.CellType() else None
+    return type(value) is types.FunctionType and not is_trusted_module(value.__globals__.get("__name__"))
 
 
 def _default_at(function: Any, position: int) -> Any:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from flambeau.core.context import context, outside_capture
+from flambeau.core.context import context, start_state
 from flambeau.core.handles import RemovableHandle
+from flambeau.core.identity import Same
 from flambeau.core.numbers import HostNumber
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros
@@ -210,7 +211,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
         if context.capture is not None:
-            context.capture.guard(lambda: [tuple(map(id, group["params"])) for group in self.param_groups])
+            context.capture.guard(lambda: tuple([tuple(map(Same, group["params"])) for group in self.param_groups]))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -350,7 +351,7 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
             settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
         elif name != "params":
             capture.guard(lambda name=name: group.get(name))
-    capture.guard(lambda: (id(optimizer.state), len(optimizer.param_groups), tuple(map(id, group["params"]))))
+    capture.guard(lambda: (Same(optimizer.state), len(optimizer.param_groups), tuple(map(Same, group["params"]))))
     return settings
 
 
@@ -408,20 +409,15 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         return [together.with_real_views()]
     found: dict[int, Bucket] = {}
     waiting: list[dict[str, Any]] = []
-    fresh: dict[Any, Tensor] = {}
-    for parameter in group["params"]:
-        gradient = parameter.grad
+    gradients = [parameter.grad for parameter in group["params"]]
+    members = [p for p, gradient in zip(group["params"], gradients, strict=True) if gradient is not None]
+    start_state(lambda: _start(optimizer, members, start))
+    for parameter, gradient in zip(group["params"], gradients, strict=True):
         if gradient is None:
             if optimizer.state.get(parameter):
                 waiting.append(optimizer.state[parameter])
             continue
         state = optimizer.state[parameter]
-        if not state:
-            with outside_capture():
-                if parameter.device not in fresh:
-                    fresh[parameter.device] = new_step(parameter)
-                state["step"] = fresh[parameter.device]
-                start(parameter, state)
         step = state["step"]
         bucket = found.get(id(step))
         if bucket is None:
@@ -431,6 +427,18 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         bucket.states.append(state)
     _separate(waiting, found)
     return [bucket.with_real_views() for bucket in found.values()]
+
+
+def _start(optimizer: Optimizer, params: list[Tensor], start: Callable[[Tensor, dict[str, Any]], None]) -> None:
+    """Make the state of those parameters that have none yet; they share a step count."""
+    fresh: dict[Any, Tensor] = {}
+    for parameter in params:
+        state = optimizer.state[parameter]
+        if not state:
+            if parameter.device not in fresh:
+                fresh[parameter.device] = new_step(parameter)
+            state["step"] = fresh[parameter.device]
+            start(parameter, state)
 
 
 def _one_bucket(optimizer: Optimizer, params: list[Tensor]) -> Bucket | None:

@@ -1,0 +1,28 @@
+"""Objects as keys by what they are, not by what they equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Same"]
+
+
+class Same:
+    """An object that is only equal to itself, as a key; it is kept alive.
+
+    >>> from flambeau.core.identity import Same
+    >>> a = []
+    >>> Same(a) == Same(a), Same(a) == Same([])
+    (True, False)
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
