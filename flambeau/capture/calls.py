@@ -145,12 +145,12 @@ class Calls(Operators):
         value = getattr(function, name)
         if not self.outside(function):
             return value
-        get = operator.attrgetter(name)
-        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: value, place=("get", partial(get, function), value))
+        place = "get", partial(getattr, function, name), value
+        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: value, place=place)
 
     def _note_entered(self, function: types.FunctionType) -> None:
         if not is_trusted_module(function.__globals__.get("__name__")):
-            self.trace.tree.entered[code_digest(function.__code__)] = function.__qualname__
+            self.trace.tree.entered[code_digest(function.__code__)] = function.__code__
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""

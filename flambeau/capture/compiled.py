@@ -14,6 +14,7 @@ from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
+from flambeau.capture.stored import keep, key_of, revive
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.core import events
@@ -40,6 +41,7 @@ class CompiledFunction:
     recompile_limit: int = RECOMPILE_LIMIT
     dynamic: bool | None = None
     eager_reason: str | None = None
+    not_kept: str | None = None
     history: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,6 +54,8 @@ class CompiledFunction:
         """Drop what was captured."""
         self.tree = Tree(self.name, self.recompile_limit)
         self.residual: Residual | None = None
+        self._key: str | None = None
+        self._revived = False  # the tree comes from another process and no call has gone through it yet
         self._quick: Callable[[tuple[Any, ...]], Any] | None = None
 
     @property
@@ -78,13 +82,22 @@ class CompiledFunction:
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:
+            self._revive(args, kwargs)
+        if self.residual is None:
             return self._interpret(args, kwargs, None)
         start = modes()
         found = self._replay(self.residual, args, kwargs)
         if type(found) is not Exit:
             _replays[0] += 1
+            if self._revived:
+                self._settle()
             return found
         set_modes(start)
+        if self._revived:
+            self._revived = False
+            if not performed(found):
+                self._outdated(why(found))
+                return self._interpret(args, kwargs, None)
         if isinstance(found.at, Block) and isinstance(found.at.end, End) and found.at.end.text == "untouched":
             return self.function(*args, **kwargs)  # nothing was done yet that an eager call would do again
         return self._interpret(args, kwargs, found)
@@ -130,17 +143,50 @@ class CompiledFunction:
             self._go_eager(str(reason))
             return self.function(*args, **kwargs)
         finally:
-            self._took(before)
+            self._took(before, args, kwargs)
 
-    def _took(self, before: tuple[int, int, int]) -> None:
-        """After an interpretation: print the program anew if the tree has grown."""
+    def _revive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take over what an earlier process captured, if it is for such calls as this one."""
+        self._key = key_of(self.function, args, kwargs, (self.fullgraph, self.dynamic, self.recompile_limit))
+        if self._key is None or stance[0] != "default":
+            return
+        reason = revive(self._key, self.tree, self.function, args, kwargs)
+        if reason:
+            self._outdated(reason)
+        elif reason is None:
+            self._revived = True
+            self._print()
+
+    def _outdated(self, reason: str) -> None:
+        key = self._key
+        self.forget()
+        self._key = key
+        self._note("recompile", f"what an earlier process captured is not used: {reason}")
+
+    def _settle(self) -> None:
+        """The first call has gone through a revived tree."""
+        self._revived = False
+        self.history.append("captured by an earlier process")
+        self._quick = quick_call(self.tree)
+        for runner in self.tree.segments:
+            events.emit("captured", compiled=self, plan=runner.segment.plan)
+
+    def _print(self) -> None:
+        self.residual = generate(self.tree)
+        scope = self.residual.replay.__globals__
+        self.tree.changed = lambda: scope.update(self.tree.constants)
+
+    def _took(self, before: tuple[int, int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """After an interpretation: print the program anew if the tree has grown, and keep it for other processes."""
         segments, captures, left = before
         tree = self.tree
         if tree.captures == captures:
             return
         counters["captures"] += 1
-        self.residual = generate(tree)
+        self._print()
         self._quick = None if stress.leave else quick_call(tree)
+        if self._key is not None:
+            self.not_kept = keep(self._key, tree, self.function, args, kwargs)
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 from flambeau.capture.stress import Leaver
@@ -108,9 +109,10 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
-        self.entered: dict[str, str] = {}  # names of the program's functions that were interpreted, by the digest of their code
+        self.entered: dict[str, CodeType] = {}  # the code of the program's functions that were interpreted, by its digest
         self.literals: dict[int, Any] = {}  # tensors that the library made of Python data meanwhile
-        self.late: Callable[[], None] | None = None  # finds the constants that were not there yet when the tree was
+        self.late: Callable[[], None] | None = None  # finds the constants that were not there yet when the tree was kept
+        self.changed: Callable[[], None] = lambda: None  # told when it has
 
     def constant(self, value: Any) -> str:
         """The name of a constant, which stays alive with the tree, so that its id stays its own."""

@@ -88,6 +88,8 @@ class Optimizer:
 
     # Settings that states saved before the setting existed lack, and what they stand for there.
     _absent: Mapping[str, Any] = {}
+    # What captures rely on only as far as a program checks it again.
+    read_at_every_call = ("state", "param_groups", "defaults", "_opt_called")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
