@@ -1,0 +1,273 @@
+"""Captures that outlive the process: a second process interprets nothing and generates no code, and what changed is captured anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Each function with a name in capitals makes a function and the arguments of its calls; EDITS change what it does.
+PROGRAM = '''
+import functools, json, sys
+import flambeau as torch
+from flambeau import nn
+from flambeau.core.events import counters
+F = nn.functional
+FACTOR = 2
+STEPS = []
+
+def helper(x):
+    return x + 1  # helper
+
+@torch.no_grad()
+def decorated(x):
+    return x * 3  # decorated
+
+class Scaler:
+    offset = 1.0  # class attribute
+
+    def __init__(self):
+        self.scale = 2.0  # attribute
+
+    def __call__(self, x):
+        return x * self.scale + self.offset
+
+    @property
+    def half(self):
+        return 0.5  # property
+
+class Net(nn.Module):
+    POWER = 2  # class attribute of a Module
+
+    def __init__(self, width):
+        super().__init__()
+        self.inner = nn.Linear(8, width)
+        self.norm = nn.LayerNorm(width)
+        self.outer = nn.Linear(width, 4)
+
+    def forward(self, x):
+        return self.outer(F.gelu(self.norm(self.inner(x)))) ** self.POWER  # forward
+
+def batches(count=3, rows=6):
+    return [(torch.randn(rows, 8), torch.randint(0, 4, (rows,))) for _ in range(count)]
+
+def POINTWISE():
+    return lambda x: (x * 2 + 1).relu(), [(torch.randn(5, 3),)] * 3  # pointwise
+
+def USES_HELPER():
+    return lambda x: helper(x) * 2, [(torch.randn(4),)] * 2
+
+def USES_DECORATED():
+    return lambda x: decorated(x) * 2, [(torch.randn(4),)] * 2
+
+def USES_GLOBAL():
+    return lambda x: x * FACTOR, [(torch.randn(4),)] * 2
+
+def USES_PARTIAL():
+    times = functools.partial(lambda a, x: x * a, 3.0)  # partial
+    return lambda x: times(x), [(torch.randn(4),)] * 2
+
+def USES_OBJECT():
+    scaler = Scaler()
+    return lambda x: scaler(x) * scaler.half, [(torch.randn(4),)] * 2
+
+def USES_METHOD():
+    method = Scaler().__call__
+    return lambda x: method(x), [(torch.randn(4),)] * 2
+
+def train(model, optimizer, loss_of=F.cross_entropy):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+    return step
+
+def ADAMW():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))  # adamw model
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-2)), batches()  # adamw
+
+def MOMENTUM():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    return train(model, torch.optim.SGD(model.parameters(), lr=1e-1, momentum=0.9)), batches(5)  # momentum
+
+def DROPOUT():
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 4))  # dropout
+    return train(model, torch.optim.Adam(model.parameters(), lr=1e-2)), batches()
+
+def BATCH_NORM():
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 4))
+    return train(model, torch.optim.AdamW(model.parameters(), lr=1e-2)), batches()
+
+def CLIPPED():
+    model = Net(16)
+    optimizer = torch.optim.AdamW([{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+                                   {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}], lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)  # clipping
+        optimizer.step()
+        scheduler.step()
+        return loss.detach()
+    return step, batches(4)
+
+def MODEL():
+    model = Net(16).eval()  # model
+    return model, [(torch.randn(6, 8),)] * 3
+
+def MODEL_GRADIENT():
+    model = Net(16)
+    return model, [(torch.randn(6, 8, requires_grad=True),)] * 3
+
+def BRANCHES():
+    def f(x):
+        total = x.sum()
+        if total > 0:
+            y = x * 2
+        else:
+            y = x - 1  # branch
+        STEPS.append(total.item())
+        print("met", round(total.item(), 3), file=sys.stderr)
+        return y.relu() * total.item()
+    return f, [(torch.full((3,), s),) for s in (1.0, -2.0, 3.0, -4.0, 5.0)]
+
+def RAISES():
+    def f(x):
+        try:
+            if x.sum() > 0:
+                raise ValueError("too large")
+            return x
+        except ValueError:
+            return x * 7  # raises
+    return f, [(torch.ones(3),), (-torch.ones(3),), (torch.ones(3),)]
+
+def SIZES():
+    return lambda x: torch.softmax(x.reshape(x.shape[0], -1), 1) * x.shape[1], [(torch.randn(n, 3, 2),) for n in (4, 5, 6, 7, 9)]  # sizes
+
+def KEYWORDS():
+    return lambda x, factor=3: x * factor, [(torch.randn(4),), (torch.randn(4), 5), (torch.randn(4), 6)]  # keywords
+
+def MADE():
+    return lambda x: {"a": x + torch.tensor([1.0, 2.0]), "b": [x.sum(0), (x, None)]}, [(torch.randn(3, 2),)] * 2  # made
+
+def flat(value):
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            value.square().sum().backward()
+        return value.detach().double().reshape(-1).tolist()
+    if isinstance(value, dict):
+        value = list(value.items())
+    return [flat(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+def results(make, compile):
+    torch.manual_seed(0)
+    function, calls = make()
+    call = torch.compile(function) if compile else function
+    found = [flat(call(*c)) for c in calls]
+    if isinstance(function, nn.Module):
+        found += [flat(p.grad) for p in function.parameters() if p.grad is not None]
+    return found, call
+
+def main(names):
+    report = {}
+    for name, make in list(globals().items()):
+        if not name.isupper() or not callable(make) or names and name not in names:
+            continue
+        expected, _ = results(make, False)
+        counters.reset()
+        found, call = results(make, True)
+        counted = {k: counters[k] for k in ("captures", "bytecodes", "kernel_compiles", "schedules", "captures_kept", "captures_revived")}
+        call = getattr(call, "__dict__", {}).get("_compiled", call)
+        report[name] = {"expected": expected, "found": found, "not_kept": call.not_kept, "history": call.history, **counted}
+    print(json.dumps(report))
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+'''
+NAMES = [line[4:-3] for line in PROGRAM.splitlines() if line.startswith("def ") and line[4:-3].isupper()]
+CLOSE = {"MODEL_GRADIENT", "CLIPPED", "BATCH_NORM", "DROPOUT", "ADAMW", "MOMENTUM"}  # sums of gradients in another order
+EDITS = {
+    "POINTWISE": ("(x * 2 + 1).relu()", "(x * 2 - 1).relu()"),
+    "USES_HELPER": ("return x + 1  # helper", "return x + 2  # helper"),
+    "USES_DECORATED": ("return x * 3  # decorated", "return x * 4  # decorated"),
+    "USES_GLOBAL": ("FACTOR = 2", "FACTOR = 3"),
+    "USES_PARTIAL": ("3.0)  # partial", "4.0)  # partial"),
+    "USES_OBJECT": ("return 0.5  # property", "return 0.25  # property"),
+    "ADAMW": ("AdamW(model.parameters(), lr=1e-2)), batches()  # adamw", "AdamW(model.parameters(), lr=1e-2, amsgrad=True)), batches()"),
+    "MOMENTUM": ("momentum=0.9", "momentum=0.9, nesterov=True"),
+    "DROPOUT": ("nn.Dropout(0.5)", "nn.Dropout(0.25)"),
+    "CLIPPED": ("0.5)  # clipping", "0.25)  # clipping"),
+    "MODEL": ("Net(16).eval()", "Net(24).eval()"),
+    "MODEL_GRADIENT": ("POWER = 2", "POWER = 3"),
+    "BRANCHES": ("y = x - 1  # branch", "y = x - 2  # branch"),
+    "RAISES": ("return x * 7  # raises", "return x * 8  # raises"),
+    "SIZES": ("* x.shape[1], [(", "* x.shape[2], [("),
+    "KEYWORDS": ("factor=3: x * factor", "factor=4: x * factor"),
+    "MADE": ("[1.0, 2.0]", "[1.0, 3.0]"),
+}
+
+
+def run(folder: Path, cache: Path, text: str = PROGRAM, *names: str, **environment: str) -> dict[str, Any]:
+    """Run the program in a process of its own; what it reports."""
+    folder.mkdir(exist_ok=True)
+    (folder / "program.py").write_text(text)
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "FLAMBEAU_CACHE_DIR": str(cache), **environment}
+    done = subprocess.run(
+        [sys.executable, "program.py", *names], cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return {"stderr": done.stderr, **json.loads(done.stdout)}
+
+
+def agrees(name: str, outcome: dict[str, Any]) -> None:
+    """Compiled results are the eager ones."""
+    found, expected = outcome["found"], outcome["expected"]
+    assert json.dumps(found) == json.dumps(expected) or (name in CLOSE and numbers(found) == pytest.approx(numbers(expected), rel=1e-4, abs=1e-6))
+
+
+def numbers(value: Any) -> list[float]:
+    return [n for v in value for n in numbers(v)] if isinstance(value, list) else [value]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The program, again from another folder, and edited: in three processes, one after the other."""
+    folder = tmp_path_factory.mktemp("stored")
+    cache = folder / "cache"
+    edited = PROGRAM
+    for before, after in EDITS.values():
+        assert edited.count(before) == 1, before
+        edited = edited.replace(before, after)
+    found = {"first": run(folder / "one", cache), "second": run(folder / "two", cache), "edited": run(folder / "one", cache, edited)}
+    return {**found, "cache": cache, "folder": folder}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_second_process_interprets_nothing(runs: dict[str, Any], name: str) -> None:
+    first, second = runs["first"][name], runs["second"][name]
+    agrees(name, first)
+    assert first["captures"] and first["not_kept"] is None
+    assert json.dumps(second["found"]) == json.dumps(first["found"])
+    assert {k: second[k] for k in ("captures", "bytecodes", "kernel_compiles", "schedules")} == dict.fromkeys(
+        ("captures", "bytecodes", "kernel_compiles", "schedules"), 0
+    ), second["history"]
+    assert second["captures_revived"] == 1
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_changed_program_is_captured_anew(runs: dict[str, Any], name: str) -> None:
+    edited = runs["edited"][name]
+    agrees(name, edited)
+    assert edited["captures"] > 0
+    assert json.dumps(edited["found"]) != json.dumps(runs["first"][name]["found"])
