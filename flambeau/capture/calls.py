@@ -109,9 +109,10 @@ class Calls(Operators):
             function = python_form(function)
         kind = type(function)
         if kind is types.MethodType:
-            inner = self._part_of(function, "__func__") if function is not self.session.function else function.__func__
+            fixed = function is self.session.function and is_module(function.__self__)
+            inner, owner = (getattr(function, n) if fixed else self._part_of(function, n) for n in ("__func__", "__self__"))
             entered = self.is_entered(inner) if type(inner) is types.FunctionType else not is_ours(type(inner))
-            return self.call(inner, (function.__self__, *args), kwargs) if entered else self.native(function, args, kwargs)
+            return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
             if self.is_entered(function):
                 self._know_cells(function)

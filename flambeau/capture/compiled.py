@@ -14,7 +14,7 @@ from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
-from flambeau.capture.stored import keep, key_of, revive
+from flambeau.capture.stored import keep, keys_of, revive
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.core import events
@@ -54,7 +54,7 @@ class CompiledFunction:
         """Drop what was captured."""
         self.tree = Tree(self.name, self.recompile_limit)
         self.residual: Residual | None = None
-        self._key: str | None = None
+        self._keys: list[str] = []
         self._revived = False  # the tree comes from another process and no call has gone through it yet
         self._quick: Callable[[tuple[Any, ...]], Any] | None = None
 
@@ -147,10 +147,11 @@ class CompiledFunction:
 
     def _revive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take over what an earlier process captured, if it is for such calls as this one."""
-        self._key = key_of(self.function, args, kwargs, (self.fullgraph, self.dynamic, self.recompile_limit))
-        if self._key is None or stance[0] != "default":
+        if stance[0] == "default":
+            self._keys = keys_of(self.function, args, kwargs, (self.fullgraph, self.dynamic, self.recompile_limit))
+        if not self._keys:
             return
-        reason = revive(self._key, self.tree, self.function, args, kwargs)
+        reason = revive(self._keys, self.tree, self.function, args, kwargs)
         if reason:
             self._outdated(reason)
         elif reason is None:
@@ -158,9 +159,9 @@ class CompiledFunction:
             self._print()
 
     def _outdated(self, reason: str) -> None:
-        key = self._key
+        keys = self._keys
         self.forget()
-        self._key = key
+        self._keys = keys
         self._note("recompile", f"what an earlier process captured is not used: {reason}")
 
     def _settle(self) -> None:
@@ -185,8 +186,8 @@ class CompiledFunction:
         counters["captures"] += 1
         self._print()
         self._quick = None if stress.leave else quick_call(tree)
-        if self._key is not None:
-            self.not_kept = keep(self._key, tree, self.function, args, kwargs)
+        if self._keys:
+            self.not_kept = keep(self._keys, tree, self.function, args, kwargs)
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)

@@ -9,6 +9,7 @@ import types
 from functools import partial
 from typing import Any
 
+from flambeau.capture.calls import WORLD_MODULES
 from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.values import ATOMS, MISSING, code_digest, is_ours, value_key
@@ -23,6 +24,9 @@ IGNORED = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__anno
 HOOKED = frozenset(name for name in MODULE_STATE if name.endswith("_hooks")) | {"forward"}
 
 
+NATIVE_TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type) and value.__module__ == "builtins"}
+
+
 class NotPortable(Exception):
     """Why something cannot be kept for other processes."""
 
@@ -31,6 +35,8 @@ def named(value: Any) -> tuple[str, str] | None:
     """The module and the name in it of a function, class or object that stands there under its own name."""
     if value is MISSING:
         return "flambeau.capture.values", "MISSING"
+    if isinstance(value, type) and value in NATIVE_TYPES:
+        return "types", NATIVE_TYPES[value]
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     owner = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", None), "__module__", None)
     if owner is None and isinstance(getattr(value, "__self__", None), types.ModuleType):
@@ -145,6 +151,8 @@ class Describer:
             ]
         if not is_trusted_module(kind.__module__):
             raise NotPortable(f"an object of the program's class {kind.__qualname__}")
+        if kind.__module__.startswith(WORLD_MODULES):
+            return self._class(kind)  # what it does is done anew at every call
         apart = getattr(kind, "read_at_every_call", ())
         return self._class(kind), [self._attribute(n, v, True) for n, v in attributes.items() if n not in apart]
 
@@ -155,22 +163,26 @@ class Describer:
         return found
 
 
-def summary(value: Any, depth: int = 2) -> Any:
-    """What tells captures for different uses of one function apart: Modules in full, tensors by their metadata, the rest by type."""
+def summary(value: Any, sizes: bool = True, depth: int = 2) -> Any:
+    """What tells captures for different uses of one function apart: Modules in full, tensors by their metadata, the rest by type.
+
+    Without ``sizes`` tensors that differ in them alone have the same one.
+    """
     kind = type(value)
     if isinstance(value, TensorBase):
-        return repr(value.meta), wants_gradient(value)
+        meta = value.meta
+        return repr(meta) if sizes else (meta.dtype.name, str(meta.device), len(meta.shape)), wants_gradient(value)
     if is_module(value):
         try:
             return digest(Describer().of(value))
         except NotPortable:
             return kind.__qualname__
     if isinstance(value, types.FunctionType):
-        inner = [summary(c.cell_contents, depth - 1) for c in value.__closure__ or () if c != types.CellType()] if depth else []
+        inner = [summary(c.cell_contents, sizes, depth - 1) for c in value.__closure__ or () if c != types.CellType()] if depth else []
         return code_digest(value.__code__), inner
     if kind is types.MethodType:
-        return summary(value.__func__, depth), summary(value.__self__, depth)
+        return summary(value.__func__, sizes, depth), summary(value.__self__, sizes, depth)
     if depth and kind in (list, tuple, dict):
         items = list(value.items()) if kind is dict else list(value)
-        return kind.__name__, len(items), [summary(v, depth - 1) for v in items[:16]]
+        return kind.__name__, len(items), [summary(v, sizes, depth - 1) for v in items[:16]]
     return kind.__module__, kind.__qualname__, is_ours(kind)

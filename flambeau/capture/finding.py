@@ -6,6 +6,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from flambeau.capture.places import is_trusted_module
@@ -14,7 +15,7 @@ from flambeau.tensor.base import TensorBase
 
 __all__ = ["Finder", "follow"]
 
-MOST_OBJECTS = 1 << 18
+MOST_OBJECTS, MOST_ITEMS = 1 << 17, 1 << 12
 KEYS = (str, int, bool, float, type(None))
 PARTS = {
     types.MethodType: ("__func__", "__self__"), partial: ("func", "args", "keywords"), types.CellType: ("cell_contents",),
@@ -64,9 +65,14 @@ class Finder:
         holder = self._objects[number][3]
         for kind, argument, inner in self._inside(holder):
             self._add(number, kind, argument, inner)
-        if isinstance(holder, dict) and any(type(k) not in KEYS and id(k) not in self._found for k in holder):
+        if isinstance(holder, dict) and len(holder) <= MOST_ITEMS and any(type(k) not in KEYS and id(k) not in self._found for k in holder):
             self._postponed.append(number)
         return True
+
+    def beside(self, tensor: Any) -> tuple[int, Any] | None:
+        """A tensor in the same memory that has a place; after a search."""
+        found = next((o[3] for o in self._objects if isinstance(o[3], TensorBase) and o[3].memory is tensor.memory), None)
+        return None if found is None else (self._use(self._found[id(found)]), found)
 
     def known(self, value: Any) -> int | None:
         """As `place`, without a further search."""
@@ -103,7 +109,7 @@ class Finder:
             if "__builtins__" not in value:
                 yield from self._items(value)
         elif isinstance(value, (list, tuple)):
-            yield from (("item", i, v) for i, v in enumerate(value))
+            yield from (("item", i, v) for i, v in enumerate(value[:MOST_ITEMS]))
         elif isinstance(value, type):
             if not is_trusted_module(value.__module__):
                 yield from (("attribute", n, v) for n, v in vars(value).items() if not n.startswith("__"))
@@ -115,7 +121,7 @@ class Finder:
                 yield from (("attribute", n, v) for n, v in attributes.items())
 
     def _items(self, value: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
-        for key, item in list(value.items()):
+        for key, item in list(islice(value.items(), MOST_ITEMS)):
             if type(key) in KEYS:
                 yield "item", key, item
             elif id(key) in self._found:

@@ -13,7 +13,7 @@ from flambeau.capture.contents import Describer, NotPortable, digest, found_by_n
 from flambeau.capture.finding import Finder
 from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.places import is_module, is_trusted_module
-from flambeau.capture.segments import AtSizes, GradientUndo, Result
+from flambeau.capture.segments import AtSizes, GradientUndo, Result, alias
 from flambeau.capture.session import CodeGuard
 from flambeau.capture.sizes import Pattern, own_name
 from flambeau.capture.tree import Tree
@@ -76,6 +76,8 @@ class Encoder:
             return ["runner", self.runners[id(value)]]
         if isinstance(value, type):
             return self._class(value)
+        if isinstance(value, BaseException):
+            raise NotPortable(f"an exception that was raised outside ({kind.__qualname__})")
         found = named(value) if isinstance(value, (*FUNCTIONS, type(None))) or kind.__name__ == "_Missing" else None
         if found is not None and is_trusted_module(found[0]):
             return ["named", *found]
@@ -121,11 +123,14 @@ class Encoder:
         return found
 
     def _tensor(self, value: Any) -> Any:
-        place = self.finder.place(value)
-        if place is not None:
-            return ["place", place]
+        placed = self.placed(value)
+        if placed is not None:
+            return placed
         if id(value) in self.tree.literals and value.meta.nbytes <= SMALL and value.meta.device is cpu and value.meta.contiguous:
             return ["tensor", self.of(value.meta), value.tolist()]
+        beside = self.finder.beside(value)
+        if beside is not None and value.entry is None and not value._requires_grad and value.view_of is None:
+            return ["alias", ["place", beside[0]], value.address - beside[1].address, self.of(value.meta)]
         raise NotPortable(f"a tensor {value.meta!r} without a place that another process would find")
 
     def _closure(self, value: types.FunctionType) -> Any:
@@ -154,9 +159,13 @@ class Encoder:
         place = self.finder.known(value)
         return ["place", place] if place is not None else ["list", *self.all(value)]
 
-    def _dict(self, value: Any) -> Any:
+    def placed(self, value: Any) -> Any:
+        """An object by its place, None where it has none."""
         place = self.finder.place(value)
-        return ["place", place] if place is not None else ["dict", *[[self.of(k), self.of(v)] for k, v in value.items()]]
+        return None if place is None else ["place", place]
+
+    def _dict(self, value: Any) -> Any:
+        return self.placed(value) or ["dict", *[[self.of(k), self.of(v)] for k, v in value.items()]]
 
     def _guard(self, value: ModuleGuard) -> Any:
         data = ["modules", *self.all(value.modules)]
@@ -213,8 +222,8 @@ MAKERS: dict[type, Callable[[Encoder, Any], Any]] = {
     ModuleGuard: Encoder._guard,
     CodeGuard: lambda e, v: ["code", e.of(v.function)],
     AtSizes: lambda e, v: ["sized", e.of(v.function), e.of(v.parts), e.of(v.names)],
-    partial: lambda e, v: ["partial", e.of(v.func), e.of(v.args), e.of(v.keywords)],
-    types.MethodType: lambda e, v: ["method", e.of(v.__func__), e.of(v.__self__)],
+    partial: lambda e, v: e.placed(v) or ["partial", e.of(v.func), e.of(v.args), e.of(v.keywords)],
+    types.MethodType: lambda e, v: e.placed(v) or ["method", e.of(v.__func__), e.of(v.__self__)],
     types.ModuleType: lambda _, v: ["module", v.__name__],
 }
 
@@ -227,6 +236,7 @@ class Decoder:
         self.places = places
         self.runners: list[Any] = []
         self.symbols: dict[str, str] = {}
+        self.nodes: list[Any] = []  # of the graph that is being read
 
     def all(self, data: Sequence[Any]) -> list[Any]:
         """Several values."""
@@ -329,8 +339,10 @@ READERS: dict[str, Callable[..., Any]] = {
     "named": Decoder._named,
     "place": Decoder._place,
     "tree": lambda d: d.tree,
+    "node": lambda d, number: d.nodes[number],
     "runner": lambda d, number: d.runners[number],
     "tensor": Decoder._tensor,
+    "alias": lambda d, owner, distance, meta: alias(d.of(owner), distance, d.of(meta)),
     "closure": Decoder._closure,
     "record": Decoder._record,
 }

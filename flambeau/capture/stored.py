@@ -20,6 +20,7 @@ import numpy as np
 from flambeau.capture.contents import NotPortable, summary
 from flambeau.capture.finding import Finder, follow
 from flambeau.capture.portable import ABSENT, Decoder, Encoder, Outdated
+from flambeau.capture.sizes import Pattern
 from flambeau.capture.stored_graph import pack_runner, unpack_runner
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Step, Tree
@@ -31,7 +32,7 @@ from flambeau.core.events import counters
 from flambeau.runtime import disk_cache
 from flambeau.tensor.base import TensorBase
 
-__all__ = ["keep", "key_of", "revive"]
+__all__ = ["keep", "keys_of", "revive"]
 
 NAMESPACE = "captures"
 FORMAT = 1
@@ -43,17 +44,18 @@ def roots_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict
     return {"function": function, **{str(i): v for i, v in enumerate(args)}, **{f"{k}=": v for k, v in kwargs.items()}}
 
 
-def key_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any], settings: tuple[Any, ...]) -> str | None:
-    """The name of the capture of such a call in the cache; None where there cannot be one."""
+def keys_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any], settings: tuple[Any, ...]) -> list[str]:
+    """The names of the capture of such a call in the cache: for these sizes, and for others too; none where there cannot be one."""
     inner = getattr(function, "__func__", function)
     code = getattr(inner, "__code__", None)
     if not config.cache or stress.flush or stress.leave or code is None:
-        return None
+        return []
     globals_ = inner.__globals__
     used = [globals_[n] for c in nested(code) for n in c.co_names if n in globals_]
     versions = FORMAT, disk_cache.source_epoch(), sys.version, np.__version__, toolchain()
-    parts = [summary(v) for v in (function, inner.__defaults__, *used, *args, *kwargs.values())]
-    return disk_cache.key(*versions, settings, sorted(kwargs), len(args), repr(context.devices), parts)
+    held = [summary(v) for v in (function, inner.__defaults__, *used)]
+    given = [[summary(v, sizes) for v in (*args, *kwargs.values())] for sizes in (True, False)]
+    return [disk_cache.key(*versions, settings, sorted(kwargs), repr(context.devices), held, found) for found in given]
 
 
 def nested(code: types.CodeType) -> list[types.CodeType]:
@@ -62,14 +64,16 @@ def nested(code: types.CodeType) -> list[types.CodeType]:
 
 
 # -- keeping --------------------------------------------------------------------------------------------
-def keep(key: str, tree: Tree, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+def keep(keys: Sequence[str], tree: Tree, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
     """Put a tree into the cache; or why that cannot be."""
     try:
         data = pack(tree, Finder(roots_of(function, args, kwargs), [c for e in tree.entered.values() for c in nested(e)]))
     except NotPortable as reason:
         counters["captures_not_kept"] += 1
         return str(reason)
-    disk_cache.put(NAMESPACE, key, json.dumps(data, separators=(",", ":")).encode())
+    for_others = any(type(k[1]) is Pattern for b in tree.blocks() if isinstance(b.end, Check) and b.end.kind == "look" for k in b.end.outcomes)
+    for key in keys if for_others else keys[:1]:
+        disk_cache.put(NAMESPACE, key, json.dumps(data, separators=(",", ":")).encode())
     counters["captures_kept"] += 1
     return None
 
@@ -88,7 +92,7 @@ def pack(tree: Tree, finder: Finder) -> dict[str, Any]:
     _account(tree, encoder)
     return {
         "facts": list(encoder.facts.values()), "blocks": packed, "constants": constants, "runners": runners, "shapes": shapes,
-        "named": tree.named, "count": tree.count, "captures": tree.captures, "left": tree.left, "places": finder.table,
+        "named": tree.named, "count": tree.count, "left": tree.left, "places": finder.table,
     }  # fmt: skip
 
 
@@ -130,10 +134,10 @@ def _pack_step(encoder: Encoder, step: Step, numbers: dict[int, int]) -> list[An
 
 
 # -- and having again -----------------------------------------------------------------------------------
-def revive(key: str, tree: Tree, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+def revive(keys: Sequence[str], tree: Tree, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
     """Fill an empty tree with what an earlier process kept; or why that cannot be, "" where there is nothing."""
-    kept = disk_cache.get(NAMESPACE, key)
-    if kept is None:
+    key, kept = next(((k, found) for k in keys if (found := disk_cache.get(NAMESPACE, k)) is not None), ("", b""))
+    if not kept:
         return ""
     try:
         data = json.loads(kept)
@@ -163,7 +167,7 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
             raise Outdated(f"{getattr(value, '__qualname__', None) or type(value).__qualname__} is not what it was")
     decoder.runners = tree.segments
     tree.segments += [unpack_runner(decoder, runner) for runner in data["runners"]]
-    tree.named, tree.count, tree.captures, tree.left = data["named"], data["count"], data["captures"], data["left"]
+    tree.named, tree.count, tree.captures, tree.left = data["named"], data["count"], 1, data["left"]
     late = _set_constants(tree, decoder, data["constants"])
     tree.shapes = {decoder.of(k): decoder.of(v) for k, v in data["shapes"]}
     blocks = [tree.root, *(Block() for _ in data["blocks"][1:])]

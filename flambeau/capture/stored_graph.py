@@ -14,6 +14,7 @@ from flambeau.core.symbolic import SizeScope
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, toposort
+from flambeau.ops.declare import Region, keep_region, region_of
 from flambeau.prims.random import next_serials
 from flambeau.runtime.storage import TensorMeta
 
@@ -36,6 +37,27 @@ def pack_nodes(encoder: Encoder, roots: Sequence[Node]) -> tuple[list[Any], dict
     ], numbers  # fmt: skip
 
 
+def pack_regions(encoder: Encoder, roots: Sequence[Node]) -> tuple[list[tuple[Any, ...]], list[Node]]:
+    """The operators with derivatives of their own in a graph, as records over nodes, and the nodes that these need besides."""
+    found: dict[int, Region] = {}
+    more, waiting = list(roots), list(roots)
+    while waiting:
+        regions = {id(r): r for n in toposort(waiting) if (r := region_of(n)) is not None and id(r) not in found}
+        found.update(regions)
+        waiting = [n for r in regions.values() for v in (*r.arguments, *r.outputs) for n in (v if isinstance(v, (list, tuple)) else [v])]
+        waiting = [n for n in waiting if isinstance(n, Node)]
+        more += waiting
+    return [(r.operator, r.arguments, r.outputs) for r in found.values()], more
+
+
+def _numbered(encoder: Encoder, value: Any, numbers: dict[Node, int]) -> Any:
+    if isinstance(value, Node):
+        return ["node", numbers[value]]
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *[_numbered(encoder, v, numbers) for v in value]]
+    return encoder.of(value)
+
+
 def unpack_nodes(decoder: Decoder, data: list[Any]) -> list[Node]:
     """The nodes; draws get numbers of their own in this process, in the same order."""
     draws = sorted(attributes["serial"] for _, _, attributes in data if "serial" in attributes)
@@ -54,8 +76,11 @@ def pack_runner(encoder: Encoder, runner: Runner) -> dict[str, Any]:
     segment, layout = runner.segment, runner.segment.layout
     graph = segment.function.graph
     risky = [node for _, outputs in segment.risky for node in outputs]
-    nodes, numbers = pack_nodes(encoder, (*graph.inputs, *graph.outputs, *risky))
+    roots = [*graph.inputs, *graph.outputs, *risky]
+    regions, roots = pack_regions(encoder, roots) if any(layout.wanted) else ([], roots)
+    nodes, numbers = pack_nodes(encoder, roots)
     return {
+        "regions": [[encoder.of(operator), *[_numbered(encoder, v, numbers) for v in rest]] for operator, *rest in regions],
         "nodes": nodes,
         "inputs": [numbers[n] for n in graph.inputs],
         "outputs": [numbers[n] for n in graph.outputs],
@@ -85,6 +110,9 @@ def unpack_runner(decoder: Decoder, data: dict[str, Any]) -> Runner:
     hints = {decoder.symbol(name): value for name, value in sorted(data["hints"].items(), key=lambda item: int(item[0][4:]))}
     with SizeScope(hints):  # what its nodes decide about sizes was decided before
         nodes = unpack_nodes(decoder, data["nodes"])
+        decoder.nodes = nodes
+        for operator, arguments, outputs in map(decoder.all, data["regions"]):
+            keep_region(operator, dict(zip(operator.names, arguments, strict=True)), outputs)
         graph = Graph(tuple([nodes[i] for i in data["inputs"]]), tuple([nodes[i] for i in data["outputs"]]))
         layout = PlanLayout(*decoder.all(data["layout"]))
         sizes = tuple([decoder.symbol(n) for n in data["sizes"]])

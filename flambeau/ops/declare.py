@@ -178,12 +178,10 @@ class Region:
     ``operands`` are the nodes that the derivative gives gradients for, in the order of the parameters.
     """
 
-    __slots__ = ("_outputs", "arguments", "derivative", "operands")
+    __slots__ = ("_outputs", "arguments", "operands", "operator")
 
-    def __init__(
-        self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]
-    ) -> None:
-        self.derivative = derivative
+    def __init__(self, operator: Operator, arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+        self.operator = operator
         self.arguments = arguments
         self.operands = operands
         # Weak, since the table of regions must not keep alive the nodes that it is keyed by.
@@ -207,8 +205,7 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> Non
         elif role == "values":
             operands += by_name[name]
     outputs = (out,) if isinstance(out, Node) else tuple(out)
-    assert operator.derivative is not None
-    region = Region(operator.derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
+    region = Region(operator, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
     for node in outputs:
         if node is not None:
             _regions.setdefault(node, region)

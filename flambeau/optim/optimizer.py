@@ -56,13 +56,16 @@ def _add(hooks: Any, hook: Hook, prepend: bool = False) -> RemovableHandle:
     return handle
 
 
+def _mark_called(optimizer: Optimizer) -> None:
+    optimizer.__dict__["_opt_called"] = True
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A class's step that also runs the hooks and tells schedulers that it was called."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        own = self.__dict__
-        own["_opt_called"] = True
+        start_state(functools.partial(_mark_called, self))
         if not (_global_pre_hooks or _global_post_hooks or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks):
             return step(self, *args, **kwargs)
         for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
