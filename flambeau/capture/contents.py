@@ -16,15 +16,22 @@ from flambeau.capture.values import ATOMS, MISSING, code_digest, is_ours, value_
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
 
-__all__ = ["Describer", "NotPortable", "named", "summary"]
+__all__ = ["Describer", "NotPortable", "is_python_own", "named", "summary"]
 
-FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, type)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+             types.ClassMethodDescriptorType, types.MethodWrapperType, type)  # fmt: skip
 IGNORED = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__abstractmethods__", "_abc_impl",
                      "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__dataclass_params__"))  # fmt: skip
 HOOKED = frozenset(name for name in MODULE_STATE if name.endswith("_hooks")) | {"forward"}
 
 
 NATIVE_TYPES = {value: name for name, value in vars(types).items() if isinstance(value, type) and value.__module__ == "builtins"}
+# Types of Python that stand in no module under their names.
+Unnamed = type("Unnamed", (), {
+    kind.__name__: kind
+    for value in ((), [], set(), "", b"", range(1), {}, {}.keys(), {}.values(), {}.items())
+    for kind in (type(iter(value)), type(value))
+})  # fmt: skip
 
 
 class NotPortable(Exception):
@@ -37,13 +44,22 @@ def named(value: Any) -> tuple[str, str] | None:
         return "flambeau.capture.values", "MISSING"
     if isinstance(value, type) and value in NATIVE_TYPES:
         return "types", NATIVE_TYPES[value]
+    if isinstance(value, type) and vars(Unnamed).get(value.__name__) is value:
+        return __name__, f"Unnamed.{value.__name__}"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     owner = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", None), "__module__", None)
     if owner is None and isinstance(getattr(value, "__self__", None), types.ModuleType):
         owner = value.__self__.__name__
+    if type(value) is types.BuiltinFunctionType and owner is None:  # of an object that its module keeps to itself
+        name, owner = value.__name__, type(value.__self__).__module__
     if not isinstance(name, str) or not isinstance(owner, str):
         return None
     return (owner, name) if found_by_name(owner, name) is value else None
+
+
+def is_python_own(module: str) -> bool:
+    """Whether what a module holds depends on the versions of Python, numpy and this package alone."""
+    return is_trusted_module(module) or module.partition(".")[0] in sys.stdlib_module_names
 
 
 def found_by_name(module: str, name: str) -> Any:
@@ -105,6 +121,8 @@ class Describer:
                 raise NotPortable(f"a function of the program that the library calls ({value.__qualname__})")
             self.codes.add(code_digest(value.__code__))
             return "code", code_digest(value.__code__)
+        if type(value) in (types.ClassMethodDescriptorType, types.MethodWrapperType):
+            return value.__qualname__
         found = named(value)
         if found is None and type(value) is types.FunctionType:  # made by the library at run time
             return "code", code_digest(value.__code__), [self.of(c.cell_contents) for c in value.__closure__ or ()]
@@ -114,7 +132,7 @@ class Describer:
 
     def _class(self, cls: type) -> Any:
         found = named(cls)
-        if is_trusted_module(cls.__module__) and found is not None:
+        if found is not None and is_python_own(found[0]):
             return found
         if id(cls) not in self.numbers:
             self.numbers[id(cls)] = len(self.numbers), cls
@@ -151,6 +169,8 @@ class Describer:
             ]
         if not is_trusted_module(kind.__module__):
             raise NotPortable(f"an object of the program's class {kind.__qualname__}")
+        if hasattr(value, "_torchdynamo_orig_callable"):
+            return "compiled", self.of(value._torchdynamo_orig_callable)
         if kind.__module__.startswith(WORLD_MODULES):
             return self._class(kind)  # what it does is done anew at every call
         apart = getattr(kind, "read_at_every_call", ())

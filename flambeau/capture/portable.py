@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from flambeau.capture.contents import Describer, NotPortable, digest, found_by_name, named
+from flambeau.capture.contents import Describer, NotPortable, digest, found_by_name, is_python_own, named
 from flambeau.capture.finding import Finder
 from flambeau.capture.guards import ModuleGuard
 from flambeau.capture.places import is_module, is_trusted_module
@@ -79,13 +79,15 @@ class Encoder:
         if isinstance(value, BaseException):
             raise NotPortable(f"an exception that was raised outside ({kind.__qualname__})")
         found = named(value) if isinstance(value, (*FUNCTIONS, type(None))) or kind.__name__ == "_Missing" else None
-        if found is not None and is_trusted_module(found[0]):
+        if found is not None and (is_python_own(found[0]) or kind is not types.FunctionType):
             return ["named", *found]
+        if kind is types.BuiltinFunctionType and isinstance(value.__self__, type):
+            return ["member", self.of(value.__self__), value.__name__]
         return self._object(value)
 
     def _class(self, value: type) -> Any:
         found = named(value)
-        if found is not None and is_trusted_module(found[0]):
+        if found is not None and is_python_own(found[0]):
             return ["named", *found]
         data = ["named", *found] if found is not None else ["place", self._place(value)]
         self._fact(data, value)
@@ -104,7 +106,8 @@ class Encoder:
     def _place(self, value: Any) -> int:
         place = self.finder.place(value)
         if place is None:
-            raise NotPortable(f"{type(value).__qualname__} object without a place that another process would find")
+            text = getattr(value, "__qualname__", type(value).__qualname__ + " object")
+            raise NotPortable(f"{text}, which has no place that another process would find")
         return place
 
     def _fact(self, data: Any, value: Any) -> None:
@@ -337,6 +340,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "method": lambda d, function, owner: types.MethodType(d.of(function), d.of(owner)),
     "module": Decoder._module,
     "named": Decoder._named,
+    "member": lambda d, owner, name: getattr(d.of(owner), name),
     "place": Decoder._place,
     "tree": lambda d: d.tree,
     "node": lambda d, number: d.nodes[number],

@@ -54,9 +54,9 @@ class Result:
         """The same for these sizes."""
         return replace(self, offset=at_hand(self.offset, sizes), meta=at_hand(self.meta, sizes), steps=at_hand(self.steps, sizes))
 
-    def of(self, whole: Any, recorded: bool) -> Any:
-        """The tensor, of what the segment made."""
-        if self.is_whole(recorded, whole.meta):
+    def of(self, whole: Any, recorded: bool, first: bool = True) -> Any:
+        """The tensor, of what the segment made; the ``first`` one over it may be that itself."""
+        if first and self.is_whole(recorded, whole.meta):
             return whole
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.kind is not Tensor:
@@ -149,7 +149,12 @@ class Runner:
     @staticmethod
     def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
         """The results, over the storages that a run made."""
-        return [r.of(made[r.index], plan.derivative is not None and r.index in plan.recorded) for r in results]
+        recorded = plan.recorded if plan.derivative is not None else ()
+        found: list[Any] = []
+        for result in results:
+            whole, first = made[result.index], not found or found[-1] is not made[result.index]
+            found.append(result.of(whole, result.index in recorded, first))
+        return found
 
 
 class Writer:

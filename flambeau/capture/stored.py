@@ -48,7 +48,7 @@ def keys_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any], settings
     """The names of the capture of such a call in the cache: for these sizes, and for others too; none where there cannot be one."""
     inner = getattr(function, "__func__", function)
     code = getattr(inner, "__code__", None)
-    if not config.cache or stress.flush or stress.leave or code is None:
+    if not config.cache or stress.flush or stress.leave or stress.fresh or code is None:
         return []
     globals_ = inner.__globals__
     used = [globals_[n] for c in nested(code) for n in c.co_names if n in globals_]
