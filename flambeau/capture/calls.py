@@ -151,7 +151,9 @@ class Calls(Operators):
 
     def _note_entered(self, function: types.FunctionType) -> None:
         if not is_trusted_module(function.__globals__.get("__name__")):
-            self.trace.tree.entered[code_digest(function.__code__)] = function.__code__
+            tree, code, block = self.trace.tree, function.__code__, self.trace.block
+            tree.entered.setdefault(code_digest(code), (code, {}))[1][id(block)] = block
+            tree.seen_names |= names_in(code)
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""
@@ -598,6 +600,12 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """The global names and attributes that a code object and those inside it speak of."""
+    inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return {*code.co_names}.union(*inner)
 
 
 def _holds_function(cell: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -27,8 +27,8 @@ PARTS = {
 class Finder:
     """Searches breadth first from the roots of a call, only as far as it is asked; goes through globals of these names only."""
 
-    def __init__(self, roots: dict[str, Any], codes: Sequence[types.CodeType]) -> None:
-        self.names = frozenset(name for code in codes for name in code.co_names)
+    def __init__(self, roots: dict[str, Any], names: Set[str]) -> None:
+        self.names = names
         self.roots = {id(v): k for k, v in roots.items()}
         self.table: list[list[Any]] = []  # parent, kind and argument of the places that were asked for
         self._objects: list[tuple[int, str, Any, Any]] = []  # parent, kind, argument, object

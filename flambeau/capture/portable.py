@@ -125,10 +125,14 @@ class Encoder:
         self.accounted |= describer.codes
         return found
 
+    def codes_of(self, guard: Any) -> set[str]:
+        """The digests of the code that a guard looks at."""
+        return set() if getattr(guard, "description", None) is None else guard.description[1]
+
     def _tensor(self, value: Any) -> Any:
-        placed = self.placed(value)
-        if placed is not None:
-            return placed
+        place = self.finder.place(value)
+        if place is not None:
+            return ["later", place]
         if id(value) in self.tree.literals and value.meta.nbytes <= SMALL and value.meta.device is cpu and value.meta.contiguous:
             return ["tensor", self.of(value.meta), value.tolist()]
         beside = self.finder.beside(value)
@@ -171,12 +175,33 @@ class Encoder:
         return self.placed(value) or ["dict", *[[self.of(k), self.of(v)] for k, v in value.items()]]
 
     def _guard(self, value: ModuleGuard) -> Any:
-        data = ["modules", *self.all(value.modules)]
-        for module, where in zip(value.modules, data[1:], strict=True):
+        if value.description is None:
             if value.failed() is not None:
                 raise NotPortable("a Module that the call itself changed")
-            self.facts[repr(where)] = where, self.described(module)
-        return data
+            value.description = describe_modules(value.modules)
+        return ["modules", value.description[0], *self.all(value.modules)]
+
+
+def describe_modules(modules: Sequence[Any]) -> tuple[str, set[str]]:
+    """Modules in short, and the digests of the code in that."""
+    describer = Describer()
+    return digest([describer.of(m) for m in modules]), describer.codes
+
+
+def agreeing(modules: list[Any], described: str) -> ModuleGuard:
+    """The guard of Modules that were such in another process."""
+
+    def agrees() -> bool:
+        try:
+            guard.description = describe_modules(modules)
+        except NotPortable:
+            return False
+        return guard.description[0] == described
+
+    guard = ModuleGuard(modules, agrees)
+    guard.failed()
+    guard.description = described, guard.description[1] if guard.description is not None else set()
+    return guard
 
 
 def code_path(namespace: dict[str, Any], code: types.CodeType) -> list[Any] | None:
@@ -333,7 +358,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "operator": lambda _, name: OPERATORS[name],
     "expression": Decoder._expression,
     "same": lambda d, value: Same(d.of(value)),
-    "modules": lambda d, *modules: ModuleGuard(d.all(modules)),
+    "modules": lambda d, described, *modules: agreeing(d.all(modules), described),
     "code": lambda d, function: CodeGuard(d.of(function)),
     "sized": lambda d, function, parts, names: AtSizes(d.of(function), d.of(parts), tuple([d.symbol(n) for n in d.of(names)])),
     "partial": lambda d, function, args, kwargs: partial(d.of(function), *d.of(args), **d.of(kwargs)),
@@ -342,6 +367,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "named": Decoder._named,
     "member": lambda d, owner, name: getattr(d.of(owner), name),
     "place": Decoder._place,
+    "later": Decoder._place,
     "tree": lambda d: d.tree,
     "node": lambda d, number: d.nodes[number],
     "runner": lambda d, number: d.runners[number],

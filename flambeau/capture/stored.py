@@ -67,7 +67,7 @@ def nested(code: types.CodeType) -> list[types.CodeType]:
 def keep(keys: Sequence[str], tree: Tree, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
     """Put a tree into the cache; or why that cannot be."""
     try:
-        data = pack(tree, Finder(roots_of(function, args, kwargs), [c for e in tree.entered.values() for c in nested(e)]))
+        data = pack(tree, Finder(roots_of(function, args, kwargs), tree.seen_names))
     except NotPortable as reason:
         counters["captures_not_kept"] += 1
         return str(reason)
@@ -92,18 +92,22 @@ def pack(tree: Tree, finder: Finder) -> dict[str, Any]:
     _account(tree, encoder)
     return {
         "facts": list(encoder.facts.values()), "blocks": packed, "constants": constants, "runners": runners, "shapes": shapes,
-        "named": tree.named, "count": tree.count, "left": tree.left, "places": finder.table,
+        "named": tree.named, "count": tree.count, "seen": sorted(tree.seen_names), "left": tree.left, "places": finder.table,
     }  # fmt: skip
 
 
 def _account(tree: Tree, encoder: Encoder) -> None:
-    """Every function that was interpreted is one whose code is looked at again, or stands inside one."""
-    known: set[str] = set()
-    for found in encoder.accounted:
-        known |= {code_digest(c) for c in nested(tree.entered[found])} if found in tree.entered else {found}
-    for found, code in tree.entered.items():
-        if found not in known:
-            raise NotPortable(f"{code.co_qualname} was called in a way that is not checked by its code")
+    """Every function that was interpreted is one whose code is looked at again on the way to there, or stands inside one."""
+    inside = {found: {code_digest(c) for c in nested(code)} for found, (code, _) in tree.entered.items()}
+    for found, (code, blocks) in tree.entered.items():
+        for block in blocks.values():
+            looked = set(encoder.accounted)
+            for above in block.line():
+                check, key = above.parent or (None, None)
+                if isinstance(check, Check):
+                    looked |= {key[1]} if check.kind == "look" and key[0] == "code" else encoder.codes_of(check.guard)
+            if found not in looked.union(*(inside[k] for k in looked if k in inside)):
+                raise NotPortable(f"{code.co_qualname} was called in a way that is not checked by its code")
 
 
 def _texts(block: Block) -> list[str]:
@@ -113,8 +117,6 @@ def _texts(block: Block) -> list[str]:
 def _pack_block(encoder: Encoder, block: Block, numbers: dict[int, int]) -> list[Any]:
     end, tree = block.end, encoder.tree
     if isinstance(end, Check):
-        if end.kind == "look":
-            encoder.accounted |= {seen for how, seen in end.outcomes if how == "code" and isinstance(seen, str)}
         outcomes = [[encoder.of(k), numbers[id(b)]] for k, b in end.outcomes.items()]
         last = ["check", end.expression, end.kind, end.where, outcomes, None if end.guard is None else tree.names[id(end.guard)]]
     else:
@@ -156,7 +158,7 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
     """Fill an empty tree. Constants that are not there yet are looked for again when state has been started."""
     objects = follow(data["places"], roots, ABSENT)
     decoder = Decoder(tree, objects)
-    checker = Encoder(tree, Finder({}, []))
+    checker = Encoder(tree, Finder({}, set()))
     for where, described in data["facts"]:
         value = decoder.of(where)
         try:
@@ -167,6 +169,7 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
             raise Outdated(f"{getattr(value, '__qualname__', None) or type(value).__qualname__} is not what it was")
     decoder.runners = tree.segments
     tree.segments += [unpack_runner(decoder, runner) for runner in data["runners"]]
+    tree.seen_names = set(data["seen"])
     tree.named, tree.count, tree.captures, tree.left = data["named"], data["count"], 1, data["left"]
     late = _set_constants(tree, decoder, data["constants"])
     tree.shapes = {decoder.of(k): decoder.of(v) for k, v in data["shapes"]}
@@ -180,7 +183,7 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
 def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any]) -> dict[str, Any]:
     late: dict[str, Any] = {}
     for name, packed in constants.items():
-        if type(packed) is list and packed[0] == "place" and decoder.places[packed[1]] is ABSENT:
+        if type(packed) is list and packed[0] == "later" and decoder.places[packed[1]] is ABSENT:
             late[name] = packed
             tree.constants[name] = ABSENT
         else:

@@ -109,7 +109,9 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
-        self.entered: dict[str, CodeType] = {}  # the code of the program's functions that were interpreted, by its digest
+        # The program's functions that were interpreted: their code by its digest, and the blocks at which they were entered.
+        self.entered: dict[str, tuple[CodeType, dict[int, Block]]] = {}
+        self.seen_names: set[str] = set()  # in that code
         self.literals: dict[int, Any] = {}  # tensors that the library made of Python data meanwhile
         self.late: Callable[[], None] | None = None  # finds the constants that were not there yet when the tree was kept
         self.changed: Callable[[], None] = lambda: None  # told when it has
