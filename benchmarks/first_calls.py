@@ -72,7 +72,8 @@ def report(title: str, rounds: list[list[float]]) -> None:
     clock = min(r[0] - r[2] for r in rounds)
     processor = min(r[1] - r[3] for r in rounds)
     counts = ", ".join(f"{int(n)} {what}" for what, n in zip(COUNTED, rounds[-1][4:8], strict=True))
-    print(f"{title:24} {clock:6.2f} s clock  {processor:6.2f} s processor   steady {min(r[2] for r in rounds):6.3f} s   {counts}", flush=True)
+    costs = f"{clock:6.2f} s clock  {processor:6.2f} s processor   steady {min(r[2] for r in rounds):6.3f} s"
+    print(f"{title:24} {costs}   {counts}", flush=True)
 
 
 def main() -> None:

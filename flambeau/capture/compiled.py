@@ -144,6 +144,8 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         finally:
             self._took(before, args, kwargs)
+            if self.tree.late is not None:
+                self._outdated("state that it uses was not made where it was")
 
     def _revive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take over what an earlier process captured, if it is for such calls as this one."""

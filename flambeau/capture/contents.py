@@ -88,14 +88,14 @@ class Describer:
 
     def of(self, value: Any) -> Any:
         """The description; `NotPortable` where there is none."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind in ATOMS:
             return repr(value_key(value))
         if kind is types.ModuleType:
             return "module", value.__name__
-        if kind in (tuple, list, set, frozenset) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        if kind in (tuple, list, set, frozenset) or hasattr(kind, "_fields"):
             parts = [self.of(v) for v in value]
-            return kind.__name__, parts if isinstance(value, (tuple, list)) else sorted(map(repr, parts))
+            return kind.__name__, parts if kind not in (set, frozenset) else sorted(map(repr, parts))
         if id(value) in self.numbers:
             return "again", self.numbers[id(value)][0]
         self.numbers[id(value)] = len(self.numbers), value

@@ -94,17 +94,17 @@ class Finder:
         if kind in PARTS:
             trusted = kind is types.FunctionType and is_trusted_module(value.__globals__.get("__name__"))
             for name in PARTS[kind] if not trusted else ("__closure__",):
-                inner = getattr(value, name, None) if value != types.CellType() else None
+                inner: Any = getattr(value, name, None) if value != types.CellType() else None
                 if name == "__globals__":
                     yield "part", name, inner
-                    yield from (("global", n, inner[n]) for n in self.names & inner.keys())
+                    yield from (("global", n, inner[n]) for n in sorted(self.names & inner.keys()))
                 elif name in ("__closure__", "__defaults__", "args"):
                     yield from (("within", (name, i), v) for i, v in enumerate(inner or ()))
                 elif inner is not None:
                     yield "part", name, inner
         elif isinstance(value, types.ModuleType):
             if not is_trusted_module(value.__name__):
-                yield from (("attribute", n, vars(value)[n]) for n in self.names & vars(value).keys())
+                yield from (("attribute", n, vars(value)[n]) for n in sorted(self.names & vars(value).keys()))
         elif isinstance(value, dict):
             if "__builtins__" not in value:
                 yield from self._items(value)
@@ -152,8 +152,7 @@ def _part(value: Any, name: str) -> Any:
 def _item(value: Any, key: Any) -> Any:
     if isinstance(value, dict):
         return dict.get(value, key, MISSING)
-    base = list if isinstance(value, list) else tuple
-    return base.__getitem__(value, key)
+    return list.__getitem__(value, key) if isinstance(value, list) else tuple.__getitem__(value, key)
 
 
 def _within(value: Any, place: list[Any]) -> Any:

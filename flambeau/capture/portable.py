@@ -17,6 +17,7 @@ from flambeau.capture.segments import AtSizes, GradientUndo, Result, alias
 from flambeau.capture.session import CodeGuard
 from flambeau.capture.sizes import Pattern, own_name
 from flambeau.capture.tree import Tree
+from flambeau.capture.values import MISSING
 from flambeau.core.aval import Aval
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import BY_NAME, dtype
@@ -60,7 +61,7 @@ class Encoder:
 
     def of(self, value: Any) -> Any:
         """The JSON of one value; `NotPortable` where there is none."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind in (int, str, bool) or value is None or (kind is float and value == value):
             return value
         if id(value) in self.finder.roots:
@@ -78,10 +79,10 @@ class Encoder:
             return self._class(value)
         if isinstance(value, BaseException):
             raise NotPortable(f"an exception that was raised outside ({kind.__qualname__})")
-        found = named(value) if isinstance(value, (*FUNCTIONS, type(None))) or kind.__name__ == "_Missing" else None
+        found = named(value) if value is MISSING or isinstance(value, FUNCTIONS) else None
         if found is not None and (is_python_own(found[0]) or kind is not types.FunctionType):
             return ["named", *found]
-        if kind is types.BuiltinFunctionType and isinstance(value.__self__, type):
+        if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
             return ["member", self.of(value.__self__), value.__name__]
         return self._object(value)
 
@@ -96,7 +97,7 @@ class Encoder:
     def _object(self, value: Any) -> Any:
         if isinstance(value, TensorBase):
             return self._tensor(value)
-        if type(value) is types.FunctionType and is_trusted_module(value.__globals__.get("__name__")) and is_trusted_module(value.__module__):
+        if type(value) is types.FunctionType and all(map(is_trusted_module, (value.__globals__.get("__name__"), value.__module__))):
             return self._closure(value)
         data = ["place", self._place(value)]
         if not isinstance(value, (dict, list, types.CellType, types.MethodType)) and not is_module(value):

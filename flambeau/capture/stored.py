@@ -13,7 +13,7 @@ import re
 import sys
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,8 +71,8 @@ def keep(keys: Sequence[str], tree: Tree, function: Any, args: Sequence[Any], kw
     except NotPortable as reason:
         counters["captures_not_kept"] += 1
         return str(reason)
-    for_others = any(type(k[1]) is Pattern for b in tree.blocks() if isinstance(b.end, Check) and b.end.kind == "look" for k in b.end.outcomes)
-    for key in keys if for_others else keys[:1]:
+    looks = [b.end.outcomes for b in tree.blocks() if isinstance(b.end, Check) and b.end.kind == "look"]
+    for key in keys if any(type(k[1]) is Pattern for outcomes in looks for k in outcomes) else keys[:1]:
         disk_cache.put(NAMESPACE, key, json.dumps(data, separators=(",", ":")).encode())
     counters["captures_kept"] += 1
     return None
@@ -103,7 +103,7 @@ def _account(tree: Tree, encoder: Encoder) -> None:
         for block in blocks.values():
             looked = set(encoder.accounted)
             for above in block.line():
-                check, key = above.parent or (None, None)
+                check, key = cast("tuple[Any, Any]", above.parent or (None, None))
                 if isinstance(check, Check):
                     looked |= {key[1]} if check.kind == "look" and key[0] == "code" else encoder.codes_of(check.guard)
             if found not in looked.union(*(inside[k] for k in looked if k in inside)):
@@ -147,7 +147,7 @@ def revive(keys: Sequence[str], tree: Tree, function: Any, args: Sequence[Any], 
     except Outdated as reason:
         counters["captures_outdated"] += 1
         return str(reason)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError):
         disk_cache.discard(NAMESPACE, key)
         return "it was damaged"
     counters["captures_revived"] += 1
@@ -171,7 +171,7 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
     tree.segments += [unpack_runner(decoder, runner) for runner in data["runners"]]
     tree.seen_names = set(data["seen"])
     tree.named, tree.count, tree.captures, tree.left = data["named"], data["count"], 1, data["left"]
-    late = _set_constants(tree, decoder, data["constants"])
+    late = _set_constants(tree, decoder, data["constants"], data["places"])
     tree.shapes = {decoder.of(k): decoder.of(v) for k, v in data["shapes"]}
     blocks = [tree.root, *(Block() for _ in data["blocks"][1:])]
     for block, packed in zip(blocks, data["blocks"], strict=True):
@@ -180,10 +180,10 @@ def unpack(tree: Tree, data: dict[str, Any], roots: dict[str, Any]) -> None:
         tree.late = lambda: _find_late(tree, data, roots, objects, late)
 
 
-def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any]) -> dict[str, Any]:
+def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any], places: list[list[Any]]) -> dict[str, Any]:
     late: dict[str, Any] = {}
     for name, packed in constants.items():
-        if type(packed) is list and packed[0] == "later" and decoder.places[packed[1]] is ABSENT:
+        if type(packed) is list and packed[0] == "later" and decoder.places[packed[1]] is ABSENT and _in_state(places, packed[1]):
             late[name] = packed
             tree.constants[name] = ABSENT
         else:
@@ -192,6 +192,15 @@ def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any]) -> d
     if len(tree.names) + len(late) != len(constants):
         raise Outdated("two objects that it uses are one here")
     return late
+
+
+def _in_state(places: list[list[Any]], number: int) -> bool:
+    """Whether a place is what some object holds for a tensor, as optimizers do, so that it may come into being yet."""
+    while number >= 0:
+        number, kind, _ = places[number]
+        if kind == "at":
+            return True
+    return False
 
 
 def _find_late(tree: Tree, data: dict[str, Any], roots: dict[str, Any], objects: list[Any], late: dict[str, Any]) -> None:

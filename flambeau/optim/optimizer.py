@@ -417,6 +417,8 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
     gradients = [parameter.grad for parameter in group["params"]]
     members = [p for p, gradient in zip(group["params"], gradients, strict=True) if gradient is not None]
     start_state(lambda: _start(optimizer, members, start))
+    if context.capture is not None:
+        context.capture.guard(lambda: sharing([optimizer.state[p]["step"] for p in members]))
     for parameter, gradient in zip(group["params"], gradients, strict=True):
         if gradient is None:
             if optimizer.state.get(parameter):
@@ -432,6 +434,12 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         bucket.states.append(state)
     _separate(waiting, found)
     return [bucket.with_real_views() for bucket in found.values()]
+
+
+def sharing(values: Sequence[Any]) -> tuple[int, ...]:
+    """For each value the first one that is the same object; () where all are one."""
+    found = list(map(id, values))
+    return () if len(set(found)) < 2 else tuple(map(found.index, found))
 
 
 def _start(optimizer: Optimizer, params: list[Tensor], start: Callable[[Tensor, dict[str, Any]], None]) -> None:
