@@ -87,7 +87,7 @@ def both(name: str, shapes: Sequence[tuple[int, ...]], function: Callable[..., o
     """``function(library, *tensors)`` in each library, and under both compilers when ``compiled``."""
     calls: dict[str, Call] = {}
     for label, library in LIBRARIES:
-        tensors = [library.from_numpy(a.copy()) for a in arrays(*shapes)]
+        tensors = [library.tensor(a) for a in arrays(*shapes)]
 
         def body(*operands: object, library: object = library) -> object:
             return function(library, *operands)
@@ -128,7 +128,7 @@ def layer_norm_case(rows: int, columns: int) -> Case:
 def adam_case(parameters: int, tensors: int = 100) -> Case:
     calls: dict[str, Call] = {}
     for label, library in LIBRARIES:
-        made = [library.nn.Parameter(library.from_numpy(a)) for a in arrays(*[(parameters // tensors,)] * tensors)]
+        made = [library.nn.Parameter(library.tensor(a)) for a in arrays(*[(parameters // tensors,)] * tensors)]
         for parameter in made:
             parameter.grad = library.ones_like(parameter)
         calls[label] = library.optim.AdamW(made, fused=True).step
@@ -145,7 +145,7 @@ def small_cases() -> list[Case]:
     recorded: dict[str, Call] = {}
     plain: dict[str, Call] = {}
     for label, library in LIBRARIES:
-        x, y = (library.from_numpy(a) for a in arrays((16,), (16,)))
+        x, y = (library.tensor(a) for a in arrays((16,), (16,)))
         plain[label] = lambda x=x, y=y: x + y
         z = x.clone().requires_grad_()
         recorded[label] = lambda z=z, y=y: z + y

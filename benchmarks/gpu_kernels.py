@@ -71,6 +71,14 @@ def main() -> None:
                     spent = milliseconds(library, partial(call, functional, x), 20)
                     values.append((who, rows * columns * x.element_size() * moves / spent / 1e6))
                 report(f"{name} {kind} {rows}x{columns} GB/s", values)
+        values = []
+        for who, library, functional in libraries():
+            x, y = (_filled(library, 8192, 16384, kind) for _ in range(2))
+            chain = partial(_chain, functional)
+            for form, call, moves in ((who, chain, 7), (f"{who}.compile", library.compile(chain), 3)):
+                spent = milliseconds(library, partial(call, x, y[0], y), 20)
+                values.append((form, x.numel() * x.element_size() * moves / spent / 1e6))
+        report(f"gelu(x + b) * y {kind} 8192x16384 GB/s", values)
     for kind, size in (("float32", 4096), ("bfloat16", 8192), ("float16", 4096), ("float64", 2048)):
         values = []
         for who, library, _ in libraries():
@@ -90,6 +98,10 @@ def main() -> None:
         values.append((who, (time.perf_counter() - started) / 2000 * 1e6))
         library.cuda.synchronize()
     report("launch of x + 1 on 8x8, us", values)
+
+
+def _chain(functional: Any, x: Any, b: Any, y: Any) -> Any:
+    return functional.gelu(x + b) * y
 
 
 def _filled(library: Any, rows: int, columns: int, kind: str) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from flambeau.codegen.gpu.kernel_code import Configuration, KernelCode, KernelText
+from flambeau.codegen.gpu.kernel_code import MOST_WARPS, Configuration, KernelCode, KernelText
 from flambeau.compilation.program import Program, bits_of
 from flambeau.compilation.triton_driver import Variant, get_cubin
 from flambeau.core import events
@@ -34,6 +34,9 @@ from flambeau.templates import gpu_rows
 from flambeau.templates.gpu_matmul import FACTORS, GpuMatmul
 
 Sizes = Mapping[str, int]
+
+# Registers of one processor of a GPU.
+REGISTERS = 1 << 16
 
 _codes: dict[Kernel, KernelCode] = {}
 _texts: dict[GpuMatmul, KernelText] = {}
@@ -64,7 +67,7 @@ class CudaProgram(Program):
         if call.kind == "matmul":
             return self._matmul(call, sizes)
         if call.kind not in ("loop", "scatter"):
-            return _row_step(call, sizes) or HostStep(call, sizes)
+            return _row_step(call, sizes) or HostStep(call, [self.schedule.buffers[b].dtype for b in call.reads], sizes)
         assert call.built is not None
         built = call.built
         code = _codes.get(built.kernel)
@@ -110,7 +113,7 @@ def _row_step(call: Call, sizes: Sizes) -> Step | None:
     """The launch of a scan, or of a sort of short rows of narrow types; None where there is no GPU code."""
     attributes = call.attributes
     if "parts" in attributes:
-        raise NotImplementedError(f"{call.kind}: matrices on a GPU are not factored yet; move them to the CPU with .cpu()")
+        return None
     element: dtype = attributes["dtype"]
     shape = [evaluate(d, sizes) for d in attributes["shape"]]
     if call.kind == "random" or not prod(shape):
@@ -177,40 +180,44 @@ class Step:
 
 
 class HostStep:
-    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), sorts of long rows.
+    """A call that has no GPU code yet and is done on the CPU: random numbers (from the CPU's generator), sorts of long rows, matrices.
 
-    Sorts are told of once, since they wait for the GPU and move all elements twice.
+    All but random numbers are told of once, since they wait for the GPU and move all elements twice.
     """
 
     checks = False
 
-    def __init__(self, call: Call, sizes: Sizes) -> None:
-        shape = tuple(evaluate(d, sizes) for d in call.attributes["shape"])
-        kind: dtype = call.attributes["dtype"]
-        source = tuple(evaluate(d, sizes) for d in call.attributes.get("source", ()))
-        inputs = (graph_input("x", Aval(source, kind)),) if call.reads else ()
-        known = {"shape", "dtype", "source"} if call.reads else set()
-        attributes: dict[str, Any] = {k: shape if k == "shape" else v for k, v in call.attributes.items() if k not in known}
-        attributes |= {"n": evaluate(attributes["n"], sizes)} if "n" in attributes else {}
-        node = PRIMITIVES[call.kind](*inputs, **attributes)
-        specs = [InputSpec(None)] * len(inputs)
-        self.bound = Program(Graph(inputs, (node,)), specs, [OutputSpec()], {}, call.kind).bind({})
-        self.reads, self.write = call.reads, call.writes[0]
-        self.bytes_in, self.bytes_out = prod(source) * kind.itemsize, prod(shape) * node.dtype.itemsize
+    def __init__(self, call: Call, types: Sequence[dtype], sizes: Sizes) -> None:
+        given = dict(call.attributes)
+        sources = [given.pop("source")] if "source" in given else []
+        sources = given.pop("shapes", sources)
+        parts = given.pop("parts", None)
+        shapes = [tuple(evaluate(d, sizes) for d in source) for source in sources]
+        inputs = tuple(graph_input(f"x{i}", Aval(*pair)) for i, pair in enumerate(zip(shapes, types, strict=True)))
+        known = {"shape", "dtype"} if call.reads else set()
+        resolve = lambda v: tuple(evaluate(d, sizes) for d in v) if isinstance(v, tuple) else evaluate(v, sizes)  # noqa: E731
+        attributes = {k: resolve(v) if k in _SIZES else v for k, v in given.items() if k not in known}
+        nodes = tuple(PRIMITIVES[call.kind](*inputs, **attributes | ({"part": i} if "part" in attributes else {})) for i in parts or (0,))
+        self.bound = Program(Graph(inputs, nodes), [InputSpec(None)] * len(inputs), [OutputSpec()] * len(nodes), {}, call.kind).bind({})
+        self.reads = list(zip(call.reads, (evaluate(i.aval.numel, sizes) * i.dtype.itemsize for i in inputs), strict=True))
+        self.writes = list(zip(call.writes, (evaluate(n.aval.numel, sizes) * n.dtype.itemsize for n in nodes), strict=True))
         if call.reads and call.kind not in _told:
             _told.add(call.kind)
             warnings.warn(f"{call.kind} on a GPU is done on the CPU so far, which waits and copies: keep it out of loops", stacklevel=2)
 
     def run(self, device: CudaDevice, addresses: Sequence[int], generator: int) -> None:
-        """Compute on the host and copy the result over."""
+        """Compute on the host and copy the results over."""
         counters["gpu_host_calls"] += 1
-        source, result = Storage(max(self.bytes_in, 1)), Storage(max(self.bytes_out, 1))
-        for buffer in self.reads:
-            device.copy_out(source.address, addresses[buffer], self.bytes_in)
-        self.bound.run([source.address] * len(self.reads), [], [result.address], generator)
-        device.copy_in(addresses[self.write], result.address, self.bytes_out)
+        sources, results = ([Storage(max(size, 1)) for _, size in found] for found in (self.reads, self.writes))
+        for (buffer, size), source in zip(self.reads, sources, strict=True):
+            device.copy_out(source.address, addresses[buffer], size)
+        self.bound.run([s.address for s in sources], [], [r.address for r in results], generator)
+        for (buffer, size), result in zip(self.writes, results, strict=True):
+            device.copy_in(addresses[buffer], result.address, size)
 
 
+# Attributes of primitives that are sizes.
+_SIZES = {"shape", "n", "rows"}
 _told: set[str] = set()
 
 
@@ -307,10 +314,18 @@ class _Launch:
         key = (device.index, variant)
         found = _functions.get(key)
         if found is None:
-            cubin = get_cubin(variant)
-            assert not cubin.scratch, "no kernel of ours asks for global scratch"
-            found = _functions[key] = Function(device, cubin.code, cubin.name, cubin.warps, cubin.shared)
+            found = _function(device, variant)
+            if variant.warps == MOST_WARPS and 2 * MOST_WARPS * 32 * found.registers > REGISTERS:
+                # One program at a time would leave the memory idle while it computes.
+                found = _function(device, replace(variant, warps=MOST_WARPS // 2))
+            _functions[key] = found
         return found
+
+
+def _function(device: CudaDevice, variant: Variant) -> Function:
+    cubin = get_cubin(variant)
+    assert not cubin.scratch, "no kernel of ours asks for global scratch"
+    return Function(device, cubin.code, cubin.name, cubin.warps, cubin.shared)
 
 
 def scalar_bits(value: Any, kind: dtype) -> int:

@@ -32,6 +32,8 @@ from flambeau.templates.row_sort import row_argsort
 
 # A chunk takes about this many nanoseconds: long against claiming it, short against the whole.
 CHUNK_NANOSECONDS = 20_000
+# Buffers of more bytes than this, changed in place, are not in the nearest caches, and are asked for before they are needed.
+PREFETCH_ABOVE = 1 << 20
 FIRST_SLOT = 2
 
 Sizes = Mapping[str, int]
@@ -104,7 +106,8 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
         iterations, cost = evaluate(code.iterations, own), max(1, evaluate(code.cost, own))
         grain = max(1, CHUNK_NANOSECONDS // cost)
         text = None
-        if _written_bytes(built, schedule, sizes) > code.stream_above:
+        filled, updated = (_bytes_of(built, schedule, sizes, access) for access in ("write", "update"))
+        if filled > code.stream_above or updated > PREFETCH_ABOVE:
             streaming = _code(built.kernel, True)
             text = KernelText(streaming.text, streaming.name)
         return Launch(grain, -(-iterations // grain), iterations * cost, _kernel_arguments(built, schedule, sizes), text)
@@ -115,12 +118,10 @@ def _emit_loop(call: Call, schedule: Schedule) -> Emitted:
     )  # fmt: skip
 
 
-def _written_bytes(built: BuiltKernel, schedule: Schedule, sizes: Sizes) -> int:
-    """Bytes of the buffers that a kernel fills without reading them."""
-    pairs = zip(built.buffers, built.kernel.buffers, strict=True)
-    return sum(
-        evaluate(schedule.buffers[b].numel, sizes) * parameter.dtype.itemsize for b, parameter in pairs if parameter.access == "write"
-    )
+def _bytes_of(built: BuiltKernel, schedule: Schedule, sizes: Sizes, access: str) -> int:
+    """Bytes of the buffers that a kernel only fills (``write``) or reads and fills (``update``)."""
+    chosen = [schedule.buffers[b] for b, p in zip(built.buffers, built.kernel.buffers, strict=True) if p.access == access]
+    return sum(evaluate(buffer.numel, sizes) * buffer.dtype.itemsize for buffer in chosen)
 
 
 def _kernel_sizes(built: BuiltKernel, sizes: Sizes) -> dict[str, int]:

@@ -105,6 +105,9 @@ class SimulatedDriver:
         assert self.variants[int(code)].text.name == name
         return int(code)
 
+    def registers(self, handle: int) -> int:
+        return 32
+
     def launcher(self) -> Any:
         return self.launch
 

@@ -17,8 +17,10 @@ from flambeau.ir.node import Node
 
 # Elements of a row that one program holds at once; longer rows are walked over.
 LONGEST_BLOCK = 16384
-# Elements of a pointwise block.
-POINTWISE_BLOCK = 1024
+# Warps of the largest programs, which are halved where two such programs do not fit a processor.
+MOST_WARPS = 32
+# Bytes of a pointwise block in its widest buffer, 32 for each of 128 threads.
+POINTWISE_BYTES = 4096
 # Sizes and positions below this are computed in 32 bits.
 NARROW_BELOW = (1 << 31) - (1 << 21)
 
@@ -79,11 +81,10 @@ class KernelCode:
             block = min(128, ceiling_power(max(points, 1)))
             return Configuration("serial", (("X", block),), 1, index, -(-points // block))
         if not self.kernel.inner:
-            wide = max(b.dtype.itemsize for b in self.kernel.buffers) > 4
-            block = POINTWISE_BLOCK // 2 if wide else POINTWISE_BLOCK
+            block = POINTWISE_BYTES // max(2, *(b.dtype.itemsize for b in self.kernel.buffers))
             return Configuration("flat", (("X", block),), 4, index, -(-points // block))
         x, r, form = row_blocks(self.lanes_outside, points, row)
-        warps = min(16, max(1 if self.lanes_outside else 2, x * r // 1024))
+        warps = MOST_WARPS if form == "block" and r == LONGEST_BLOCK else min(16, max(1 if self.lanes_outside else 2, x * r // 1024))
         return Configuration(form, (("X", x), ("R", r)), warps, index, -(-points // x))
 
     @property

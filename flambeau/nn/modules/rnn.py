@@ -24,33 +24,22 @@ State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State, Sequence[Any]], State]
 
 
-def _plain_cell(activation: Callable[[Tensor], Tensor]) -> Cell:
-    def step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
-        return (activation(gates + F.linear(state[0], weights[0], weights[1])),)
-
-    return step
+def _plain_cell(step: Callable[..., Tensor]) -> Cell:
+    return lambda gates, state, weights: (step(gates, state[0], weights[0], weights[1]),)
 
 
 def _lstm_cell(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
-    """Hochreiter and Schmidhuber, 1997, with the gates in, forget, cell, out; a third weight projects the hidden state."""
-    hidden, cell = state
-    entering, kept, content, leaving = (gates + F.linear(hidden, weights[0], weights[1])).chunk(4, -1)
-    cell = ops.sigmoid(kept) * cell + ops.sigmoid(entering) * ops.tanh(content)
-    hidden = ops.sigmoid(leaving) * ops.tanh(cell)
+    """A third weight projects the hidden state."""
+    hidden, cell = ops.lstm_step(gates, *state, weights[0], weights[1])
     return (hidden if weights[2] is None else F.linear(hidden, weights[2])), cell
 
 
-def _gru_cell(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
-    """Cho et al., 2014, with the gates reset, update, new."""
-    (hidden,) = state
-    reset, update, new = gates.chunk(3, -1)
-    own_reset, own_update, own_new = F.linear(hidden, weights[0], weights[1]).chunk(3, -1)
-    share = ops.sigmoid(update + own_update)
-    candidate = ops.tanh(new + ops.sigmoid(reset + own_reset) * own_new)
-    return (candidate + share * (hidden - candidate),)
-
-
-_CELLS: dict[str, Cell] = {"RNN_TANH": _plain_cell(ops.tanh), "RNN_RELU": _plain_cell(ops.relu), "LSTM": _lstm_cell, "GRU": _gru_cell}
+_CELLS: dict[str, Cell] = {
+    "RNN_TANH": _plain_cell(ops.rnn_tanh_step),
+    "RNN_RELU": _plain_cell(ops.rnn_relu_step),
+    "LSTM": _lstm_cell,
+    "GRU": _plain_cell(ops.gru_step),
+}
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 

@@ -17,7 +17,7 @@ NO_DRIVER = (
     "http://www.nvidia.com/Download/index.aspx"
 )
 _OUT_OF_MEMORY, _NOT_READY = 2, 600
-_MAJOR, _MINOR, _PROCESSORS, _DYNAMIC_SHARED = 75, 76, 16, 8
+_MAJOR, _MINOR, _PROCESSORS, _DYNAMIC_SHARED, _REGISTERS = 75, 76, 16, 8, 4
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP
 _NON_BLOCKING = 1
 
@@ -181,6 +181,12 @@ class Driver:
         if shared > 48 << 10:
             self._call("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, shared)
         return function
+
+    def registers(self, function: Handle) -> int:
+        """How many registers each thread of a function takes."""
+        count = ctypes.c_int()
+        self._call("cuFuncGetAttribute", ctypes.byref(count), _REGISTERS, ctypes.c_void_p(function))
+        return count.value
 
     def launcher(self) -> Callable[..., int]:
         """``cuLaunchKernel``: function, three grid sizes, three block sizes, shared bytes, stream, parameters, 0; gives a code."""

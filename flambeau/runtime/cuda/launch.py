@@ -29,12 +29,13 @@ class Arguments:
 class Function:
     """A kernel in a device's memory."""
 
-    __slots__ = ("_driver", "_launch", "_threads", "handle", "shared")
+    __slots__ = ("_driver", "_launch", "_threads", "handle", "registers", "shared")
 
     def __init__(self, device: CudaDevice, code: bytes, name: str, warps: int, shared: int) -> None:
         device.activate()
         self._driver = device.driver
         self.handle = device.driver.load_function(code, name, shared)
+        self.registers = device.driver.registers(self.handle)
         self._launch = device.driver.launcher()
         self._threads = 32 * warps
         self.shared = shared
