@@ -117,7 +117,10 @@ class Finder:
             if not is_trusted_module(kind.__module__):
                 yield "class", None, kind
             attributes = getattr(value, "__dict__", None)
-            if isinstance(attributes, dict):
+            if kind.__module__.startswith("flambeau.capture."):  # what was captured earlier is no part of the program
+                inner = getattr(value, "_torchdynamo_orig_callable", None)
+                yield from () if inner is None else [("attribute", "_torchdynamo_orig_callable", inner)]
+            elif isinstance(attributes, dict):
                 yield from (("attribute", n, v) for n, v in attributes.items())
 
     def _items(self, value: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
