@@ -170,6 +170,7 @@ class CompiledFunction:
         """The first call has gone through a revived tree."""
         self._revived = False
         self.history.append("captured by an earlier process")
+        events.emit("capture_load", function=self.name, segments=len(self.tree.segments))
         self._quick = quick_call(self.tree)
         for runner in self.tree.segments:
             events.emit("captured", compiled=self, plan=runner.segment.plan)
@@ -190,6 +191,8 @@ class CompiledFunction:
         self._quick = None if stress.leave else quick_call(tree)
         if self._keys:
             self.not_kept = keep(self._keys, tree, self.function, args, kwargs)
+            if self.not_kept is not None:
+                events.emit("not_kept", function=self.name, note=f"not kept for other processes, because of {self.not_kept}")
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)
