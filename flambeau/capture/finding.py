@@ -69,6 +69,16 @@ class Finder:
             self._postponed.append(number)
         return True
 
+    def functions(self) -> Iterator[types.FunctionType]:
+        """The functions of the program, found by now and further on."""
+        number = 0
+        while number < len(self._objects) or self._advance():
+            while number < len(self._objects):
+                value = self._objects[number][3]
+                if type(value) is types.FunctionType and not is_trusted_module(value.__globals__.get("__name__")):
+                    yield value
+                number += 1
+
     def beside(self, tensor: Any) -> tuple[int, Any] | None:
         """A tensor in the same memory that has a place; after a search."""
         found = next((o[3] for o in self._objects if isinstance(o[3], TensorBase) and o[3].memory is tensor.memory), None)

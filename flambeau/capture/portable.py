@@ -79,7 +79,7 @@ class Encoder:
             return self._class(value)
         if isinstance(value, BaseException):
             raise NotPortable(f"an exception that was raised outside ({kind.__qualname__})")
-        found = named(value) if value is MISSING or isinstance(value, FUNCTIONS) else None
+        found = named(value) if value is MISSING or isinstance(value, FUNCTIONS) or kind.__module__.startswith("numpy") else None
         if found is not None and (is_python_own(found[0]) or kind is not types.FunctionType):
             return ["named", *found]
         if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
@@ -150,6 +150,14 @@ class Encoder:
         return ["closure", value.__globals__["__name__"], path, cells, self.of(value.__defaults__), self.of(value.__kwdefaults__)]
 
     # -- by type ----------------------------------------------------------------------------------------
+    def _code(self, value: types.CodeType) -> Any:
+        """Code of a function that is made inside another one."""
+        for function in self.finder.functions():
+            path = path_inside(function.__code__, value)
+            if path is not None:
+                return ["inner code", self.of(function), path]
+        raise NotPortable(f"the code of {value.co_qualname}, which has no place that another process would find")
+
     def _expression(self, value: Expression) -> Any:
         return ["expression", [[c, [self._atom(a) for a in monomial]] for monomial, c in terms_of(value)]]
 
@@ -210,7 +218,13 @@ def code_path(namespace: dict[str, Any], code: types.CodeType) -> list[Any] | No
     outer = code.co_qualname.partition(".<locals>")[0]
     found = found_by_name(namespace["__name__"], outer)
     function = getattr(found, "__wrapped__", found)
-    waiting: list[tuple[Any, list[Any]]] = [(getattr(function, "__code__", None), [outer])]
+    path = path_inside(getattr(function, "__code__", None), code)
+    return None if path is None else [outer, *path]
+
+
+def path_inside(outer: Any, code: types.CodeType) -> list[int] | None:
+    """The positions among constants that lead from a code object to one inside it."""
+    waiting: list[tuple[Any, list[int]]] = [(outer, [])]
     while waiting:
         inside, path = waiting.pop()
         if inside is code:
@@ -254,6 +268,7 @@ MAKERS: dict[type, Callable[[Encoder, Any], Any]] = {
     partial: lambda e, v: e.placed(v) or ["partial", e.of(v.func), e.of(v.args), e.of(v.keywords)],
     types.MethodType: lambda e, v: e.placed(v) or ["method", e.of(v.__func__), e.of(v.__self__)],
     types.ModuleType: lambda _, v: ["module", v.__name__],
+    types.CodeType: Encoder._code,
 }
 
 
@@ -298,9 +313,7 @@ class Decoder:
     def _closure(self, module: str, path: list[Any], cells: list[Any], defaults: Any, named_defaults: Any) -> Any:
         outer = self._named(module, path[0])
         function = getattr(outer, "__wrapped__", outer)
-        code = function.__code__
-        for position in path[1:]:
-            code = code.co_consts[position]
+        code = code_inside(function, path[1:])
         closure = tuple([types.CellType(self.of(c)) for c in cells])
         made = types.FunctionType(code, function.__globals__, code.co_name, self.of(defaults), closure)
         made.__kwdefaults__ = self.of(named_defaults)
@@ -327,6 +340,14 @@ class Decoder:
 
     def _record(self, name: str, parts: list[Any]) -> Any:
         return RECORDS[name](*self.all(parts))
+
+
+def code_inside(function: Any, path: list[int]) -> Any:
+    """What `path_inside` gave the positions of."""
+    code = function.__code__
+    for position in path:
+        code = code.co_consts[position]
+    return code
 
 
 class _Absent:
@@ -365,6 +386,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "partial": lambda d, function, args, kwargs: partial(d.of(function), *d.of(args), **d.of(kwargs)),
     "method": lambda d, function, owner: types.MethodType(d.of(function), d.of(owner)),
     "module": Decoder._module,
+    "inner code": lambda d, function, path: code_inside(d.of(function), path),
     "named": Decoder._named,
     "member": lambda d, owner, name: getattr(d.of(owner), name),
     "place": Decoder._place,

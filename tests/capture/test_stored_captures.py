@@ -371,6 +371,23 @@ def test_state_that_is_shared_in_another_way_is_captured_anew(tmp_path: Path) ->
     assert apart["captures"] > 0
 
 
+# Two tuples of constants are one object where a program runs twice, and two where it is interpreted first.
+ONE_OBJECT = {"try_except_else_finally function", "module_hooks function"}
+
+
+def test_corpus_does_the_same_in_a_second_process(tmp_path: Path) -> None:
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "tests.capture.kept", "3", "20"]
+    first, second = (
+        json.loads(subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        for _ in range(2)
+    )
+    assert set(second["differ"]) <= {*first["differ"], *ONE_OBJECT}
+    assert second["captures_revived"] >= 100
+    assert second["captures"] < first["captures"] / 3
+    assert second["cache_corrupt_entries"] == 0
+
+
 def test_damaged_entry_is_captured_anew_with_one_warning(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first = run(tmp_path / "one", cache, PROGRAM, "POINTWISE", "ADAMW")
