@@ -56,16 +56,13 @@ def _add(hooks: Any, hook: Hook, prepend: bool = False) -> RemovableHandle:
     return handle
 
 
-def _mark_called(optimizer: Optimizer) -> None:
-    optimizer.__dict__["_opt_called"] = True
-
-
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A class's step that also runs the hooks and tells schedulers that it was called."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        start_state(functools.partial(_mark_called, self))
+        own = self.__dict__
+        own["_opt_called"] = True
         if not (_global_pre_hooks or _global_post_hooks or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks):
             return step(self, *args, **kwargs)
         for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
@@ -356,8 +353,14 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
             settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
         elif name != "params":
             capture.guard(lambda name=name: group.get(name))
-    capture.guard(lambda: (Same(optimizer.state), len(optimizer.param_groups), tuple(map(Same, group["params"]))))
+    capture.guard(lambda: _members(optimizer, group))
     return settings
+
+
+def _members(optimizer: Optimizer, group: dict[str, Any]) -> tuple[Any, ...]:
+    """What a recorded step is about. It is asked at every replay, which counts as a call for schedules."""
+    optimizer.__dict__["_opt_called"] = True
+    return Same(optimizer.state), len(optimizer.param_groups), tuple(map(Same, group["params"]))
 
 
 def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
