@@ -421,7 +421,7 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
     members = [p for p, gradient in zip(group["params"], gradients, strict=True) if gradient is not None]
     start_state(lambda: _start(optimizer, members, start))
     if context.capture is not None:
-        context.capture.guard(lambda: sharing([optimizer.state[p]["step"] for p in members]))
+        context.capture.guard(lambda: _shared_counts(optimizer, members))
     for parameter, gradient in zip(group["params"], gradients, strict=True):
         if gradient is None:
             if optimizer.state.get(parameter):
@@ -439,14 +439,16 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
     return [bucket.with_real_views() for bucket in found.values()]
 
 
-def sharing(values: Sequence[Any]) -> tuple[int, ...]:
-    """For each value the first one that is the same object; () where all are one."""
-    found = list(map(id, values))
+def _shared_counts(optimizer: Optimizer, params: list[Tensor]) -> tuple[int, ...]:
+    """For each parameter the first one with the same count of steps; () where all have one."""
+    found = [id(optimizer.state[parameter]["step"]) for parameter in params]
     return () if len(set(found)) < 2 else tuple(map(found.index, found))
 
 
 def _start(optimizer: Optimizer, params: list[Tensor], start: Callable[[Tensor, dict[str, Any]], None]) -> None:
     """Make the state of those parameters that have none yet; they share a step count."""
+    if all(map(optimizer.state.get, params)):
+        return
     fresh: dict[Any, Tensor] = {}
     for parameter in params:
         state = optimizer.state[parameter]
