@@ -9,6 +9,7 @@ measured peak of fused multiply-adds.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -151,7 +152,25 @@ def small_cases() -> list[Case]:
         recorded[label] = lambda z=z, y=y: z + y
     add.calls = plain
     three = both("compiled (x + y) * y - x, 16 elements", [(16,), (16,)], three_operators, compiled=True, against=COMPILED)
-    return [add, Case("x + y with gradient, 16 elements", recorded), three]
+    ten = both("compiled sum of 10 tensors, 16 elements", [(16,)] * 10, lambda _, *xs: sum(xs[1:], xs[0]), compiled=True, against=COMPILED)
+    return [add, Case("x + y with gradient, 16 elements", recorded), three, ten, changing_case(range(2, 18))]
+
+
+def changing_case(sizes: Sequence[int]) -> Case:
+    """A compiled function of tensors whose first size is another one at each call."""
+    calls: dict[str, Call] = {}
+    for label, library in LIBRARIES:
+        pairs = itertools.cycle([[library.from_numpy(a) for a in arrays((n, 4), (n, 4))] for n in sizes])
+
+        def body(x: object, y: object, library: object = library) -> object:
+            return three_operators(library, x, y)
+
+        call = body if library is torch else flambeau.compile(body, dynamic=True)
+        calls[label] = lambda call=call, pairs=pairs: call(*next(pairs))
+        if library is torch and not CHOSEN.no_compile:
+            fast = torch.compile(body, dynamic=True)
+            calls[COMPILED] = lambda fast=fast, pairs=pairs: fast(*next(pairs))
+    return Case("compiled (x + y) * y - x, changing sizes", calls, against=COMPILED)
 
 
 def outer_cases() -> list[Case]:

@@ -40,13 +40,17 @@ from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last
 from flambeau.core.layout import channels_last_3d as channels_last_3d
 from flambeau.core.layout import contiguous_format as contiguous_format
+from flambeau.core.layout import jagged as jagged
 from flambeau.core.layout import preserve_format as preserve_format
 from flambeau.core.layout import sparse_coo as sparse_coo
+from flambeau.core.layout import sparse_csr as sparse_csr
 from flambeau.core.layout import strided as strided
+from flambeau.core.lazy_names import LAZY as _lazy  # noqa: N811
 from flambeau.core.shape import Size as Size
 from flambeau.runtime.generator import default_generator as default_generator
 from flambeau.runtime.thread_pool import get_num_threads as get_num_threads
 from flambeau.runtime.thread_pool import set_num_threads as set_num_threads
+from flambeau.tensor import methods_queries as _queries
 from flambeau.tensor import overriding as _overriding
 from flambeau.tensor.creation import arange as arange
 from flambeau.tensor.creation import as_tensor as as_tensor
@@ -106,6 +110,8 @@ from flambeau.tensor.functions_copy import transpose_copy as transpose_copy
 from flambeau.tensor.functions_copy import unbind_copy as unbind_copy
 from flambeau.tensor.functions_copy import unfold_copy as unfold_copy
 from flambeau.tensor.functions_copy import unsqueeze_copy as unsqueeze_copy
+from flambeau.tensor.functions_copy import view_as_complex_copy as view_as_complex_copy
+from flambeau.tensor.functions_copy import view_as_real_copy as view_as_real_copy
 from flambeau.tensor.functions_copy import view_copy as view_copy
 from flambeau.tensor.functions_factor import cholesky as cholesky
 from flambeau.tensor.functions_factor import cholesky_inverse as cholesky_inverse
@@ -485,6 +491,7 @@ from flambeau.tensor.functions_reduce import cumprod as cumprod
 from flambeau.tensor.functions_reduce import cumsum as cumsum
 from flambeau.tensor.functions_reduce import diff as diff
 from flambeau.tensor.functions_reduce import equal as equal
+from flambeau.tensor.functions_reduce import frobenius_norm as frobenius_norm
 from flambeau.tensor.functions_reduce import kthvalue as kthvalue
 from flambeau.tensor.functions_reduce import log_softmax as log_softmax
 from flambeau.tensor.functions_reduce import logcumsumexp as logcumsumexp
@@ -498,6 +505,7 @@ from flambeau.tensor.functions_reduce import msort as msort
 from flambeau.tensor.functions_reduce import nanmean as nanmean
 from flambeau.tensor.functions_reduce import nansum as nansum
 from flambeau.tensor.functions_reduce import norm as norm
+from flambeau.tensor.functions_reduce import nuclear_norm as nuclear_norm
 from flambeau.tensor.functions_reduce import prod as prod
 from flambeau.tensor.functions_reduce import softmax as softmax
 from flambeau.tensor.functions_reduce import sort as sort
@@ -507,6 +515,12 @@ from flambeau.tensor.functions_reduce import sum as sum
 from flambeau.tensor.functions_reduce import topk as topk
 from flambeau.tensor.functions_reduce import var as var
 from flambeau.tensor.functions_reduce import var_mean as var_mean
+from flambeau.tensor.functions_sampling import _dirichlet_grad as _dirichlet_grad
+from flambeau.tensor.functions_sampling import _sample_dirichlet as _sample_dirichlet
+from flambeau.tensor.functions_sampling import _standard_gamma as _standard_gamma
+from flambeau.tensor.functions_sampling import _standard_gamma_grad as _standard_gamma_grad
+from flambeau.tensor.functions_sampling import binomial as binomial
+from flambeau.tensor.functions_sampling import poisson as poisson
 from flambeau.tensor.functions_shape import as_strided as as_strided
 from flambeau.tensor.functions_shape import atleast_1d as atleast_1d
 from flambeau.tensor.functions_shape import atleast_2d as atleast_2d
@@ -584,12 +598,29 @@ from flambeau.tensor.printing import get_printoptions as get_printoptions
 from flambeau.tensor.printing import printoptions as printoptions
 from flambeau.tensor.printing import set_printoptions as set_printoptions
 from flambeau.tensor.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from flambeau.tensor.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from flambeau.tensor.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau.tensor.settings import get_num_interop_threads as get_num_interop_threads
+from flambeau.tensor.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from flambeau.tensor.settings import is_warn_always_enabled as is_warn_always_enabled
+from flambeau.tensor.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from flambeau.tensor.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from flambeau.tensor.settings import set_flush_denormal as set_flush_denormal
+from flambeau.tensor.settings import set_num_interop_threads as set_num_interop_threads
+from flambeau.tensor.settings import set_warn_always as set_warn_always
 from flambeau.tensor.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau.tensor.storage_view import UntypedStorage as UntypedStorage
+from flambeau.tensor.symbolic_numbers import SymBool as SymBool
+from flambeau.tensor.symbolic_numbers import SymFloat as SymFloat
+from flambeau.tensor.symbolic_numbers import SymInt as SymInt
+from flambeau.tensor.symbolic_numbers import sym_float as sym_float
+from flambeau.tensor.symbolic_numbers import sym_int as sym_int
+from flambeau.tensor.symbolic_numbers import sym_ite as sym_ite
+from flambeau.tensor.symbolic_numbers import sym_max as sym_max
+from flambeau.tensor.symbolic_numbers import sym_min as sym_min
+from flambeau.tensor.symbolic_numbers import sym_not as sym_not
+from flambeau.tensor.symbolic_numbers import sym_sqrt as sym_sqrt
+from flambeau.tensor.symbolic_numbers import sym_sum as sym_sum
 from flambeau.tensor.tensor_class import Tensor as Tensor
 from flambeau.tensor.type_info import can_cast as can_cast
 from flambeau.tensor.type_info import finfo as finfo
@@ -598,6 +629,7 @@ from flambeau.tensor.type_info import get_default_dtype as get_default_dtype
 from flambeau.tensor.type_info import get_device as get_device
 from flambeau.tensor.type_info import iinfo as iinfo
 from flambeau.tensor.type_info import is_complex as is_complex
+from flambeau.tensor.type_info import is_distributed as is_distributed
 from flambeau.tensor.type_info import is_floating_point as is_floating_point
 from flambeau.tensor.type_info import is_inference as is_inference
 from flambeau.tensor.type_info import is_nonzero as is_nonzero
@@ -605,6 +637,7 @@ from flambeau.tensor.type_info import is_same_size as is_same_size
 from flambeau.tensor.type_info import is_signed as is_signed
 from flambeau.tensor.type_info import is_storage as is_storage
 from flambeau.tensor.type_info import is_tensor as is_tensor
+from flambeau.tensor.type_info import is_vulkan_available as is_vulkan_available
 from flambeau.tensor.type_info import numel as numel
 from flambeau.tensor.type_info import promote_types as promote_types
 from flambeau.tensor.type_info import result_type as result_type
@@ -622,6 +655,7 @@ from flambeau.tensor.typed_tensors import IntTensor as IntTensor
 from flambeau.tensor.typed_tensors import LongTensor as LongTensor
 from flambeau.tensor.typed_tensors import ShortTensor as ShortTensor
 from flambeau.tensor.typed_tensors import set_default_tensor_type as set_default_tensor_type
+from flambeau.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from flambeau import compiler as compiler
@@ -629,63 +663,19 @@ if TYPE_CHECKING:
     from flambeau import optim as optim
     from flambeau import utils as utils
 
-__version__ = "0.1.0"
-
 inf = math.inf
 nan = math.nan
 pi = math.pi
 e = math.e
 newaxis = None
-
-# Parts that many programs do without, loaded at first use: name, the module, and what in it (None: the module itself).
-_LAZY = {
-    "nn": ("flambeau.nn", None),
-    "optim": ("flambeau.optim", None),
-    "utils": ("flambeau.utils", None),
-    "compiler": ("flambeau.compiler", None),
-    "compile": ("flambeau.compiler", "compile"),
-    "cuda": ("flambeau.cuda", None),
-    "linalg": ("flambeau.linalg", None),
-    "fft": ("flambeau.fft", None),
-    "special": ("flambeau.special", None),
-    "signal": ("flambeau.signal", None),
-    "testing": ("flambeau.testing", None),
-    "amp": ("flambeau.amp", None),
-    "backends": ("flambeau.backends", None),
-    "random": ("flambeau.random", None),
-    "onnx": ("flambeau.onnx", None),
-    "overrides": ("flambeau.overrides", None),
-    "_C": ("flambeau._C", None),
-    "_higher_order_ops": ("flambeau._higher_order_ops", None),
-    "cond": ("flambeau._higher_order_ops", "cond"),
-    "while_loop": ("flambeau._higher_order_ops", "while_loop"),
-    "_dynamo": ("flambeau._dynamo", None),
-    "serialization": ("flambeau.serialization", None),
-    "save": ("flambeau.serialization", "save"),
-    "load": ("flambeau.serialization", "load"),
-    "conv1d": ("flambeau.nn.functional", "conv1d"),
-    "conv2d": ("flambeau.nn.functional", "conv2d"),
-    "conv3d": ("flambeau.nn.functional", "conv3d"),
-    "conv_transpose1d": ("flambeau.nn.functional", "conv_transpose1d"),
-    "conv_transpose2d": ("flambeau.nn.functional", "conv_transpose2d"),
-    "conv_transpose3d": ("flambeau.nn.functional", "conv_transpose3d"),
-    "avg_pool1d": ("flambeau.nn.functional", "avg_pool1d"),
-    "max_pool1d": ("flambeau.nn.functional", "max_pool1d"),
-    "max_pool2d": ("flambeau.nn.functional", "max_pool2d"),
-    "max_pool3d": ("flambeau.nn.functional", "max_pool3d"),
-    "adaptive_avg_pool1d": ("flambeau.nn.functional", "adaptive_avg_pool1d"),
-    "adaptive_max_pool1d": ("flambeau.nn.functional", "adaptive_max_pool1d"),
-    "pdist": ("flambeau.nn.functional", "pdist"),
-    "binary_cross_entropy_with_logits": ("flambeau.nn.functional", "binary_cross_entropy_with_logits"),
-    "batch_norm": ("flambeau.nn.functional", "batch_norm"),
-    "instance_norm": ("flambeau.nn.functional", "instance_norm"),
-}
-
+# What factors matrices, transforms signals and runs in parallel is our own, or OpenBLAS.
+has_lapack = has_spectral = True
+has_mkl = has_openmp = False
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _lazy:
         raise AttributeError(f"module 'flambeau' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
+    module, attribute = _lazy[name]
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -704,4 +694,5 @@ def _compile_when_called(*args: Any, **kwargs: Any) -> Any:
 # Module.compile reaches the compiler through this until the compiler is loaded.
 _compile_hook.set_compile_function(_compile_when_called)
 
+_queries.set_sparse(lambda name: getattr(importlib.import_module("flambeau.sparse.tensor"), name))
 _overriding.publish("torch", globals())

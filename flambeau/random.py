@@ -12,7 +12,9 @@ __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
+def fork_rng(
+    devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices", device_type: str | None = None
+) -> Iterator[None]:
     """A ``with`` block after which the default generator goes on as if nothing had been drawn inside.
 
     >>> import flambeau as torch

@@ -7,7 +7,9 @@ import functools
 import itertools
 import math
 import operator
+import sys
 import types
+import typing
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -69,13 +71,17 @@ WORLD = frozenset((
     "set_default_device", "set_printoptions", "from_numpy", "from_dlpack", "as_tensor", "tensor", "frombuffer", "equal", "allclose",
     "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere", "is_nonzero", "histogram", "histogramdd",
     "fork_rng", "synchronize", "assert_close", "set_detect_anomaly", "load_state_dict", "combinations", "repeat_interleave",
+    "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial", "best_and_fisher",
 ))  # fmt: skip
-WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing")
+WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing",
+                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing")  # fmt: skip
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional",
+    "flambeau.functional", "flambeau.utils.checkpoint",
 ))  # fmt: skip
+# Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
+ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
     list: frozenset(("append", "extend", "insert", "clear", "reverse", "remove")),
     dict: frozenset(("update", "clear")),
@@ -92,9 +98,9 @@ class Entered:
     """A Python function that native code calls: the call comes back to the interpreter."""
 
     def __init__(self, semantics: Calls, function: Any) -> None:
+        functools.update_wrapper(self, function)  # which copies the attributes of what may wrap an object of this class
         self.semantics = semantics
         self.function = function
-        functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.semantics.fixed(self.semantics.call(self.function, args, kwargs))
@@ -107,6 +113,8 @@ class Calls(Operators):
         function = self.trace.fix(function) if varies(function) else function
         if type(function) in (types.BuiltinMethodType, types.MethodDescriptorType):
             function = python_form(function)
+        if function is typing.cast and len(args) == 2:
+            return args[1]
         kind = type(function)
         if kind is types.MethodType:
             fixed = function is self.session.function and is_module(function.__self__)
@@ -127,6 +135,9 @@ class Calls(Operators):
         if kind is functools.partial:
             inner, first, named = (self._part_of(function, name) for name in ("func", "args", "keywords"))
             return self.call(inner, (*self.brought_in(first), *args), {**self.brought_in(named), **kwargs})
+        # One graph cannot leave for the cache of a function; what that gives follows from its arguments alone.
+        if kind is functools._lru_cache_wrapper and self.session.one_graph:
+            return self.call(function.__wrapped__, args, kwargs)
         if kind is Entered:
             return self.call(function.function, args, kwargs)
         if isinstance(function, type):
@@ -160,7 +171,9 @@ class Calls(Operators):
         module = function.__module__ or function.__globals__.get("__name__") or ""
         top = module.partition(".")[0]
         if top in ("flambeau", "torch"):
-            return function.__globals__.get("__name__") in ENTERED and self.machine.can_enter(function)
+            name = function.__globals__.get("__name__", "")
+            entered = name in ENTERED or (name.startswith(ENTERED_PACKAGES) and function.__name__ not in WORLD)
+            return entered and self.machine.can_enter(function)
         return top not in OPAQUE and self.machine.can_enter(function)
 
     def _know_cells(self, function: types.FunctionType) -> None:
@@ -294,7 +307,7 @@ class Calls(Operators):
             return value.value
         if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
             return tuple([self.plain(v) for v in value])
-        return self.trace.sizes.plain(value)
+        return self.trace.original(self.trace.sizes.plain(value))
 
     def is_own(self, function: Any, owner: Any) -> bool:
         """Whether a callable is this package's."""
@@ -514,6 +527,8 @@ class Calls(Operators):
                     return function(*plain, **options)
             finally:
                 context.capture = capture
+                for value in (*args, *kwargs.values()):
+                    trace.catch_up(value)
 
         if flush:
             self.session.cut(f"it calls {getattr(function, '__qualname__', function)}, which needs values or does something outside")
@@ -546,7 +561,7 @@ class Calls(Operators):
                 builtins.__build_class__: self.build_class,
                 globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
                 dir: lambda *a: introspection.FUNCTIONS[dir](self, *a), all: self._all, any: self._any,
-                __import__: lambda *a, **k: __import__(*a, **k),
+                __import__: lambda *a, **k: __import__(*a, **k), sys._getframe: self._frame,
             }  # fmt: skip
         return self._asides
 
@@ -584,6 +599,10 @@ class Calls(Operators):
         if self.outside(value) and not isinstance(value, TensorBase):
             return self.host(id, (value,), {}, flush=False, forget=False)
         return id(value)
+
+    def _frame(self, *args: Any) -> Any:
+        self.trace.leave("it looks at the frames of its callers")
+        return introspection.FUNCTIONS[sys._getframe](self, *args)
 
     def _vars(self, *args: Any) -> Any:
         return self.load_attribute(args[0], "__dict__") if args else introspection.FUNCTIONS[locals](self)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.machine import StepLimitReached, Unsupported
-from flambeau.capture.quick import MISSED, quick_call
+from flambeau.capture.replay import NativeProgram, native_program, reasons
 from flambeau.capture.report import Explanation
 from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
@@ -56,7 +57,7 @@ class CompiledFunction:
         self.residual: Residual | None = None
         self._keys: list[str] = []
         self._revived = False  # the tree comes from another process and no call has gone through it yet
-        self._quick: Callable[[tuple[Any, ...]], Any] | None = None
+        self.native: NativeProgram | None = None
 
     @property
     def artifacts(self) -> list[Runner]:
@@ -64,27 +65,27 @@ class CompiledFunction:
         return self.tree.segments
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        quick = self._quick
-        if quick is not None and not kwargs and stance[0] != "force_eager":
-            try:
-                found = quick(args)
-            except (IndexError, RuntimeError):
-                found = MISSED  # a value that an operator cannot work with; nothing was done yet
-            if found is not MISSED:
+        native = self.native
+        if native is not None and stance[0] != "force_eager":
+            found = native.call(args, kwargs)
+            if type(found) is Exit:
+                return self._left(found, args, kwargs)
+            if found is not NotImplemented:
                 _replays[0] += 1
                 return found
         if stance[0] == "force_eager":
             return self.function(*args, **kwargs)
-        special = context.capture is not None or context.function_modes or context.operator_modes
+        special = context.capture is not None or context.function_modes or context.operator_modes or context.batching
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:
             self._revive(args, kwargs)
         if self.residual is None:
             return self._interpret(args, kwargs, None)
+        reasons["modes"] += native is not None
         start = modes()
         found = self._replay(self.residual, args, kwargs)
         if type(found) is not Exit:
@@ -98,6 +99,10 @@ class CompiledFunction:
             if not performed(found):
                 self._outdated(why(found))
                 return self._interpret(args, kwargs, None)
+        return self._left(found, args, kwargs)
+
+    def _left(self, found: Exit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Go on where the program does not."""
         if isinstance(found.at, Block) and isinstance(found.at.end, End) and found.at.end.text == "untouched":
             return self.function(*args, **kwargs)  # nothing was done yet that an eager call would do again
         return self._interpret(args, kwargs, found)
@@ -171,7 +176,7 @@ class CompiledFunction:
         self._revived = False
         self.history.append("captured by an earlier process")
         events.emit("capture_load", function=self.name, segments=len(self.tree.segments))
-        self._quick = quick_call(self.tree)
+        self.native = native_program(self.tree)
         for runner in self.tree.segments:
             events.emit("captured", compiled=self, plan=runner.segment.plan)
 
@@ -188,7 +193,7 @@ class CompiledFunction:
             return
         counters["captures"] += 1
         self._print()
-        self._quick = None if stress.leave else quick_call(tree)
+        self.native = None if stress.leave or self.eager_reason is not None else native_program(tree)
         if self._keys:
             self.not_kept = keep(self._keys, tree, self.function, args, kwargs)
             if self.not_kept is not None:
@@ -211,7 +216,7 @@ class CompiledFunction:
     def _go_eager(self, reason: str) -> None:
         if self.fullgraph:
             raise RuntimeError(f"compile(fullgraph=True): {self.name} cannot be compiled as one graph: {reason}")
-        self.eager_reason = reason
+        self.eager_reason, self.native = reason, None
         self._note("runs_eagerly", f"runs eagerly: {reason}")
         events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)

@@ -153,10 +153,15 @@ class Namer:
         return name
 
     def _set(self, value: set[Any]) -> str:
-        return self.born(value, f"{{{self.listed(list(value))}}}" if value else "set()")
+        return self.born(value, f"{{{self.listed(self._in_order(value))}}}" if value else "set()")
 
     def _frozenset(self, value: frozenset[Any]) -> str:
-        return f"frozenset([{self.listed(list(value))}])"
+        return f"frozenset([{self.listed(self._in_order(value))}])"
+
+    def _in_order(self, members: Any) -> list[Any]:
+        """The members of a set in an order that does not hang on where objects lie in memory, so that it is met again."""
+        known = self.trace.known
+        return sorted(members, key=lambda m: repr(m) if type(m) in ATOMS else str(known.get(id(m), ("",))[0]))
 
     def _function(self, value: types.FunctionType) -> str:
         trace, constant = self.trace, self.trace.tree.constant

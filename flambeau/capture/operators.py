@@ -175,7 +175,7 @@ class Operators(Places):
         if type(a) is Expression and type(b) is Expression:
             return self.trace.fix(a) is self.trace.fix(b)
         x, y = (v.value if type(v) is Box else v for v in (a, b))
-        same = x is y
+        same = self.trace.stand_in(x) is self.trace.stand_in(y)
         if self.trace.recording and x is not None and y is not None and self.outside(x) and self.outside(y):
             first, second = self.trace.known[id(x)][0], self.trace.known[id(y)][0]
             if first != second:

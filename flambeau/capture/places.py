@@ -122,12 +122,12 @@ class Places(Semantics):
         return self.trace.sizes.plain(self.kept(value))
 
     def boxed(self, value: Any) -> Any:
-        """A number that comes out of a container made inside, in its box again."""
+        """A value that comes out of a container made inside: a number in its box again, a tensor as the interpreter knows it."""
         if type(value) in (float, int):
             found = self.trace.known.get(id(value))
             if found is not None:
                 return Box(value, found[0])
-        return value
+        return self.trace.stand_in(value)
 
     def write(self, text: Callable[[], str], run: Callable[[], Any], *values: Any) -> None:
         """Change a place outside."""

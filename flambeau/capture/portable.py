@@ -84,6 +84,8 @@ class Encoder:
             return ["named", *found]
         if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
             return ["member", self.of(value.__self__), value.__name__]
+        if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, (dict, list)):
+            return ["member", ["place", self._place(value.__self__)], value.__name__]
         return self._object(value)
 
     def _class(self, value: type) -> Any:

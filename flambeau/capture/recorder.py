@@ -21,13 +21,14 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim, Expression
+from flambeau.derivative.batching import at_sizes
 from flambeau.derivative.differentiate import gradients
 from flambeau.interp.folding import make_folding
 from flambeau.interp.functions import GraphFunction
 from flambeau.interp.layout import view_of
 from flambeau.interp.tracing import NUMBER_TYPES, fill, flatten, restructure
 from flambeau.ir import origins
-from flambeau.ir.graph import graph_input
+from flambeau.ir.graph import Graph, graph_input
 from flambeau.ir.node import Node, rebuild, toposort
 from flambeau.ir.origins import Origin
 from flambeau.ops.declare import Operator, map_nodes
@@ -88,6 +89,8 @@ class CaptureEntry(Entry):
         if self.operands is None:
             raise RuntimeError(SECOND_BACKWARD)
         recorder = self.recorder
+        if dispatch.level_of([c for c in cotangents if c is not None]):
+            return self._apply_batched(self.operands, cotangents)
         given = [(recorder.read(c), gradient_edge(c)) for c in cotangents if c is not None]
         nodes = iter([n for n, _ in given])
         weights = [None if c is None else next(nodes) for c in cotangents]
@@ -101,6 +104,30 @@ class CaptureEntry(Entry):
         found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
+
+    def _apply_batched(self, operands: list[tuple[Node, Edge]], cotangents: list[TensorBase | None]) -> list[TensorBase | None]:
+        """`apply` where ``vmap`` runs it: a function of the operands and the cotangents."""
+        given = [c for c in cotangents if c is not None]
+        known = {n: graph_input(f"operand{k}", n.aval) for k, (n, _) in enumerate(operands)}
+        met = enumerate(zip(cotangents, self.outputs, strict=True))
+        weights = [None if c is None else graph_input(f"cotangent{k}", o.aval) for k, (c, o) in met]
+        parts = gradients(self.outputs, weights, list(known))
+        inputs = (*known.values(), *(w for w in weights if w is not None))
+        outputs = at_sizes([g for g in parts if g is not None], {**known, **{w: w for w in weights if w is not None}}, {})
+        function = GraphFunction(self.title + "_backward", Graph(inputs, tuple(outputs)), len(inputs))
+        tensors = [self._standing_for(n, edge) for n, edge in operands]
+        made = iter(dispatch.run_batched_function(function, self.recorder.sizes.hints, [*tensors, *given]))
+        found = [None if g is None else next(made) for g in parts]
+        return [g for g, (_, edge) in zip(found, operands, strict=True) if edge is not None]
+
+    def _standing_for(self, node: Node, edge: Edge) -> Any:
+        """A tensor whose value is that of an operand, with the operand's place on the tape."""
+        if edge is not None and isinstance(edge[0], TensorBase):
+            return edge[0]  # nothing that requires gradients is overwritten
+        tensor = self.recorder.pending(node, meta_of(_sizes(node.shape), node.dtype, None, self.metas[0].device))
+        if edge is not None and context.grad_enabled:
+            tensor.entry, tensor.output, tensor._requires_grad = *edge, True
+        return tensor
 
     def release(self) -> None:
         self.operands = None
@@ -513,6 +540,9 @@ class Recorder:
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)
+        if context.grad_enabled and self._is_outside_view(target) and any(map(wants_gradient, (target, *call.tensors))):
+            self.flush("it changes a view that it was given, and with it the history of the tensor that it shows")
+            return dispatch.run_into(call, target)
         nodes = self._read_operands(call)
         result = operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         kind = target.meta.dtype
@@ -534,6 +564,12 @@ class Recorder:
         if context.grad_enabled:
             self._rebase(target, entry)
         return target
+
+    def _is_outside_view(self, target: Any) -> bool:
+        """Whether a tensor lies in the memory of a view of something that the graph does not hold."""
+        owner = self.state(target).tensor
+        view = None if owner is None else owner.view_of
+        return owner is not None and view is not None and view.base.memory is owner.memory and bool(view.steps)
 
     def _rebase(self, target: Any, entry: CaptureEntry | None) -> None:
         if entry is None and not target._requires_grad:
@@ -595,6 +631,20 @@ class Recorder:
     def computes(self) -> bool:
         """Whether anything was computed, or written into outside memory."""
         return self._serial > 0 or any(s.changed for s in self.input_states)
+
+    def holds_tape(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
+        """Whether all that gradients of outputs by inputs go through was recorded here, or in a ``vmap``, whose operators will be."""
+        stops = {edge_of(t) for t in inputs}
+        stack, seen = [edge_of(t) for t in outputs], set[int]()
+        while stack:
+            edge = stack.pop()
+            if edge is None or edge in stops or isinstance(edge[0], TensorBase) or id(edge[0]) in seen:
+                continue
+            seen.add(id(edge[0]))
+            if isinstance(edge[0], CaptureEntry) and edge[0].recorder is not self:
+                return False
+            stack += edge[0].edges
+        return True
 
     def look(self, tensor: Any) -> None:
         """The contents of a tensor are looked at."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import types
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from flambeau.capture.sizes import Pattern
+from flambeau.capture.tree import Block, Check, Step
+from flambeau.capture.values import ATOMS, Same
 from flambeau.compilation.program import BoundProgram, Program
 from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
+from flambeau.runtime.storage import TensorMeta
 
 if TYPE_CHECKING:
     from flambeau.capture.compiled import CompiledFunction
@@ -25,7 +32,9 @@ class Explanation:
         counts = tree.counts()
         self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
         self.program = compiled.residual.text if compiled.residual is not None else ""
+        self._constants = {name: shown(value) for name, value in tree.constants.items() if not isinstance(value, (Block, Check, Step))}
         self.left = list(tree.left)
+        self.python = [] if compiled.native is None else list(compiled.native.expressions)
         programs = [_program(a) for a in compiled.artifacts]
         self.graphs = [as_python(p.graph) for p in programs]
         self.kernels = [_kernels(a) for a in compiled.artifacts]
@@ -41,13 +50,46 @@ class Explanation:
             lines.append(f"# not kept for other processes, because of {self.not_kept}")
         lines += [f"# {note}" for note in self.history]
         if self.program:
-            lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----\n{self.program}")
+            lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----")
+            waiting = dict(self._constants)
+            lines += [self._explained(line, waiting) for line in self.program.splitlines()]
+        if self.python:
+            lines += ["# natively, but for these, which run as Python code:", *(f"#     {text}" for text in self.python)]
         for number, graph in enumerate(self.graphs):
             lines.append(f"\n# ---- segment {number}, run {self.runs[number]} times ----")
             lines += ["# guards", self.guards[number], "# graph", graph, "# kernels", self.kernels[number], "# memory", self.memory[number]]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @staticmethod
+    def _explained(line: str, waiting: dict[str, str]) -> str:
+        """A line of the program with what its constants are, where each is first met."""
+        known = [f"{n} is {waiting.pop(n)}" for n in CONSTANT.findall(line) if n in waiting]
+        return f"{line}  # {', '.join(known)}" if known else line
+
+
+CONSTANT = re.compile(r"\bc\d+\b")
+
+
+def shown(value: Any) -> str:
+    """A constant of a program, short."""
+    if isinstance(value, tuple):
+        text = f"({', '.join(map(shown, value))})"
+    elif isinstance(value, Same):
+        return shown(value.value)
+    elif isinstance(value, types.CodeType):
+        text = f"the code of {value.co_name}"
+    elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        text = value.__name__
+    elif isinstance(value, partial):
+        text = f"{shown(value.func)} of {shown(value.args)}"
+    elif type(value) in ATOMS or isinstance(value, (TensorMeta, Pattern)):
+        text = repr(value)
+    else:
+        meta = getattr(value, "meta", None)
+        text = f"a {type(value).__name__}{'' if meta is None else f' {meta!r}'}"
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _program(artifact: Runner) -> Program:

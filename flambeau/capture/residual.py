@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
 
-__all__ = ["Exit", "Residual", "generate"]
+__all__ = ["Exit", "Printer", "Residual", "generate"]
 
-DEEPEST = 12  # nested outcomes in one function; deeper ones get a function of their own
+# Nested outcomes in one function; deeper ones get a function of their own. Python takes 20 nested blocks, two for each `except`.
+DEEPEST = 8
 NAME = re.compile(r"\b[vtne]\d+\b")
 SHORT = (int, bool, str, type(None))
 
@@ -30,12 +32,19 @@ class Exit:
 
 
 class Residual:
-    """The generated function: its text, the function, and which step each line is."""
+    """The generated function: its text, the function, compiled when it is first called, and which step each line is."""
 
-    def __init__(self, text: str, replay: Callable[[Any, Any], Any], places: dict[int, Step]) -> None:
+    def __init__(self, tree: Tree, text: str, places: dict[int, Step]) -> None:
+        self.tree = tree
         self.text = text
-        self.replay = replay
         self.places = places
+
+    @cached_property
+    def replay(self) -> Callable[[Any, Any], Any]:
+        """The function."""
+        scope = scope_of(self.tree)
+        exec(compile(self.text, f"<residual program {id(self.tree)} of {self.tree.name}>", "exec"), scope)
+        return scope["replay"]
 
     def step_of(self, error: BaseException) -> tuple[Step | None, dict[str, Any]]:
         """The step that raised, and the variables at that point."""
@@ -51,15 +60,14 @@ class Residual:
 
 def generate(tree: Tree) -> Residual:
     """The program of a tree."""
-    printer = _Printer(tree)
+    printer = Printer(tree)
     printer.function("replay", "args, kwargs", tree.root)
-    text = "\n".join(printer.lines)
-    scope = scope_of(tree)
-    exec(compile(text, f"<residual program {id(tree)} of {tree.name}>", "exec"), scope)
-    return Residual(text, scope["replay"], printer.places)
+    return Residual(tree, "\n".join(printer.lines), printer.places)
 
 
-class _Printer:
+class Printer:
+    """Prints the program of a tree."""
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.lines: list[str] = []
@@ -175,7 +183,7 @@ class _Printer:
 
 def outcome_of(tree: Tree, check: Check, variables: dict[str, Any]) -> Any:
     """The outcome of a check under which the tree goes on with these variables, None where there is none."""
-    printer, scope = _Printer(tree), scope_of(tree)
+    printer, scope = Printer(tree), scope_of(tree)
     return next((key for key in check.outcomes if eval(printer.test(check, key), scope, variables)), None)
 
 

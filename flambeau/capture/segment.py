@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.symbolic import symbol
-from flambeau.interp.eager import Result
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, edge_of, execute, make_plan
+from flambeau.tensor.base import TensorBase
+from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan
+from flambeau.tensor.tape import Entry, LostEntry
 
 
 @dataclass(eq=False)
@@ -52,28 +53,54 @@ class Segment:
         try:
             made = execute(self.plan_for(sizes), tensors, numbers)[: len(self.states)]
         except (IndexError, RuntimeError):
-            self.blame(tensors, numbers, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))})
+            self.blame(tensors, numbers, sizes)
             raise
         for position in self.dropped:
             tensors[position].entry, tensors[position].output, tensors[position]._requires_grad = None, 0, False
         return made
 
-    def blame(self, tensors: list[Any], numbers: list[Any], sizes: dict[str, int]) -> None:
+    def blame(self, tensors: list[Any], numbers: list[Any], sizes: tuple[int, ...]) -> None:
         """After a run that raised: raise the error of the operator that it comes from, by its name."""
-        graph = self.function.graph
+        graph, values = self.function.graph, {**self.fixed, **dict(zip(self.sizes, sizes, strict=True))}
         for name, outputs in self.risky:
             alone = GraphFunction(name, Graph(graph.inputs, outputs), self.function.tensors)
             metas = tuple(t.meta for t in tensors)
-            execute(make_plan(alone, None, metas, sizes, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
+            execute(make_plan(alone, None, metas, values, [None] * len(tensors), [(None, None)] * len(outputs), ()), tensors, numbers)
 
     def run_first(self, recorder: Recorder) -> None:
         """Run on what was recorded: pending tensors get their memory, and all their history outside the recording."""
         for state in recorder.input_states:
-            if state.changed and _has_new_history(state):
+            if state.changed and has_new_history(state):
                 state.tensor.entry, state.tensor.output, state.tensor._requires_grad = state.history
         sizes = tuple([recorder.sizes.hints[name] for name in self.sizes])
+        lost = from_inner_leaves(recorder, self.states)
         fill_pending(self, self.run(self.inputs, [read() for read in self.numbers], sizes))
+        for tensor in lost:
+            tensor.entry, tensor.output = LostEntry([], [tensor.meta]), 0
         settle_views(recorder)
+
+
+def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> list[Any]:
+    """The tensors over pending storages whose tape leads to a leaf made while recording."""
+    outside = {id(t) for t, _ in (*recorder.inputs, *recorder.shared)}
+    clean: set[int] = set()
+
+    def leads(entry: Entry) -> bool:
+        stack, seen = [entry], set[int]()
+        while stack:
+            one = stack.pop()
+            if id(one) in seen or id(one) in clean:
+                continue
+            seen.add(id(one))
+            ends = [edge[0] for edge in one.edges if edge is not None]
+            if any(isinstance(e, TensorBase) and id(e) not in outside for e in ends):
+                return True
+            stack += [e for e in ends if isinstance(e, (CaptureEntry, ViewReadEntry, ViewWriteEntry))]
+        clean.update(seen)
+        return False
+
+    found: list[Any] = [v for s in states for reference in s.viewers if needs_history(v := reference())]
+    return [t for t in found if isinstance(t.entry, CaptureEntry) and leads(t.entry)]
 
 
 def settle_views(recorder: Recorder) -> None:
@@ -102,10 +129,9 @@ class PlanLayout:
     def plan(self, function: GraphFunction, sizes: Mapping[str, int]) -> CallPlan:
         """The plan for these sizes."""
         metas: tuple[TensorMeta, ...] = at_hand(tuple(self.metas), sizes)
-        results: list[Result] = at_hand(self.results, sizes)
-        return make_plan(
-            function, None, metas, dict(sizes), [None] * len(metas), results, self.wanted, self.into, recorded=self.recorded
-        )  # fmt: skip
+        foldings: list[Any] = [None] * len(metas)
+        results: list[Any] = list(self.results)
+        return make_plan(function, None, metas, dict(sizes), foldings, results, self.wanted, self.into, recorded=self.recorded)
 
 
 def close_segment(recorder: Recorder, name: str) -> Segment:
@@ -116,7 +142,7 @@ def close_segment(recorder: Recorder, name: str) -> Segment:
     inputs = [n for _, n in recorder.inputs] + [n for _, n in recorder.numbers]
     function = GraphFunction(name, Graph(tuple(inputs), tuple(s.node for s in (*live, *changed))), len(tensors))
     into = tuple([None] * len(live) + [s.position for s in changed])
-    recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [_has_new_history(s) for s in changed]
+    recorded = [any(needs_history(v()) for v in s.viewers) for s in live] + [has_new_history(s) for s in changed]
     wanted = tuple(s.tracked for s in recorder.input_states) if any(recorded) else ()
     metas = [recorder.sizes.meta(t) for t in tensors]
     layout = PlanLayout(metas, [s.meta for s in (*live, *changed)], wanted, into if changed else (), recorded)
@@ -146,7 +172,7 @@ def _first_plan(function: GraphFunction, layout: PlanLayout, sizes: Sizes) -> tu
         return layout.plan(GraphFunction(function.name, function.at_sizes(known), function.tensors), known), (), known
 
 
-def _has_new_history(state: StorageState) -> bool:
+def has_new_history(state: StorageState) -> bool:
     """Whether an outside tensor was overwritten with something that takes part in autograd."""
     return needs_history(state.tensor) and state.tensor.entry is not state.history[0]
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
-from flambeau.capture.segment import MOST_PLANS, Segment, close_segment, needs_history, settle_views
+from flambeau.capture.segment import (
+    MOST_PLANS,
+    Segment,
+    close_segment,
+    from_inner_leaves,
+    has_new_history,
+    needs_history,
+    settle_views,
+)
 from flambeau.capture.sizes import at_hand, expressions
 from flambeau.capture.trace import Trace
 from flambeau.capture.tree import Check
@@ -15,7 +24,7 @@ from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, LostEntry
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
 
@@ -39,7 +48,7 @@ class Result:
     index: int
     offset: Any
     meta: TensorMeta
-    released: bool
+    stopped: type[Entry] | None  # where its history ends
     steps: Any  # of a view
     history: bool
     leaf: bool  # a leaf that requires gradients
@@ -47,7 +56,7 @@ class Result:
 
     def is_whole(self, recorded: bool, meta: TensorMeta) -> bool:
         """Whether it is just what the segment makes."""
-        plain = self.offset == 0 and self.steps is None and not self.released and not self.leaf and self.kind is Tensor
+        plain = self.offset == 0 and self.steps is None and self.stopped is None and not self.leaf and self.kind is Tensor
         return plain and self.history == recorded and self.meta is meta
 
     def at(self, sizes: dict[str, int]) -> Result:
@@ -61,8 +70,8 @@ class Result:
         part = dispatch.new_tensor(whole.memory, whole.address + self.offset, self.meta)
         if self.kind is not Tensor:
             part = Tensor._make_subclass(self.kind, part, False)
-        if self.released:
-            part.entry, part.output, part._requires_grad = ReleasedEntry([], [part.meta]), 0, True
+        if self.stopped is not None:
+            part.entry, part.output, part._requires_grad = self.stopped([], [part.meta]), 0, True
         elif self.steps is not None:
             part.view_of = View(whole, self.steps)
             part.seen_version = part.memory.version
@@ -73,6 +82,12 @@ class Result:
         elif self.leaf:
             part._requires_grad = True
         return part
+
+
+def firsts(results: Sequence[Result]) -> list[bool]:
+    """Which results are the first ones over their storages."""
+    seen: set[int] = set()
+    return [not (r.index in seen or seen.add(r.index)) for r in results]
 
 
 @dataclass(slots=True)
@@ -104,8 +119,9 @@ class Runner:
     serials: list[tuple[int, int]]  # of each result: the number of its storage, and of the tensor over it
     operators: int = 0
     names: list[str] = field(default_factory=list)  # of the inputs
-    runs: int = 0
     sizes: tuple[str, ...] = ()
+    counted: array[int] = field(default_factory=lambda: array("q", [0]))  # how often it ran; native code counts here too
+    launches: dict[tuple[int, ...], Any] = field(default_factory=dict)  # by sizes: what native code runs it by
     _shapes: dict[tuple[int, ...], Shapes] = field(default_factory=dict)
 
     def shapes(self, sizes: tuple[int, ...]) -> Shapes:
@@ -142,19 +158,24 @@ class Runner:
 
     def run(self, sizes: tuple[int, ...], tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run, and make the tensors that somebody can see afterwards."""
-        self.runs += 1
+        self.counted[0] += 1
         inner = self.segment_sizes(sizes)
         return self.take(self.segment.plan_for(inner), self.segment.run(list(tensors), list(numbers), inner), self.shapes(sizes).results)
+
+    @property
+    def runs(self) -> int:
+        """How often the segment ran."""
+        return self.counted[0]
+
+    def blame(self, sizes: tuple[int, ...], tensors: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """After a run that raised: raise the error of the operator that it comes from."""
+        self.segment.blame(list(tensors), list(numbers), self.segment_sizes(sizes))
 
     @staticmethod
     def take(plan: CallPlan, made: list[Any], results: list[Result]) -> list[Any]:
         """The results, over the storages that a run made."""
         recorded = plan.recorded if plan.derivative is not None else ()
-        found: list[Any] = []
-        for result in results:
-            whole, first = made[result.index], not found or found[-1] is not made[result.index]
-            found.append(result.of(whole, result.index in recorded, first))
-        return found
+        return [r.of(made[r.index], r.index in recorded, first) for r, first in zip(results, firsts(results), strict=True)]
 
 
 class Writer:
@@ -211,7 +232,8 @@ class Writer:
     def _alias(self, tensor: Any, name: str, known: Any) -> str:
         trace = self.trace
         sizes = trace.sizes
-        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor))
+        leaf = tensor._requires_grad and tensor.entry is None
+        parts = (sizes.offset(tensor) - sizes.offset(known), sizes.meta(tensor), type(tensor), leaf)
         made, value = trace.step(self._at_sizes(alias, name, parts), lambda: tensor)
         trace.know(tensor, made)
         trace.know_also(value, made)
@@ -284,10 +306,21 @@ class _Closing:
         inputs = {id(t) for t, _ in self.recorder.inputs}
         self.sharing = list({id(t): t for pair in self.recorder.shared for t in pair if id(t) not in inputs}.values())
         self.sharing_names = [self.writer.name(t) for t in self.sharing]
+        rewritten = [s.tensor for s in self.recorder.input_states if s.changed and has_new_history(s)]
         made, runner = self._segment(names, numbers)
         if runner is not None and made is not None:
             self._take(runner, made)
+        self._note_rewritten(rewritten)
         self._gradient_steps()
+
+    def _note_rewritten(self, tensors: list[Any]) -> None:
+        """As `_note_entries` for inputs that were overwritten, whose entries later segments may put others in place of."""
+        trace, start = self.trace, f"{self.trace.tree.constant(operator_entry)}("
+        while trace.ghost and trace.index < len(trace.block.steps) and trace.block.steps[trace.index].expression.startswith(start):
+            self.writer.entries.append(trace.step(start, lambda: None))
+        for tensor in () if trace.ghost else tensors:
+            entry = operator_entry(tensor)
+            self.writer.entries.append(trace.step(f"{start}{self.writer.name(tensor)})", lambda entry=entry: entry))
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -341,16 +374,20 @@ class _Closing:
         for name, tensor in zip(step_names, results, strict=True):
             trace.know(tensor, name)
         self._attributes(list(zip(step_names, results, strict=True)))
-        behind = {id(e): (n, e) for n, t in zip(step_names, results, strict=True) if (e := operator_entry(t)) is not None}
-        self.writer.entries += behind.values()
+        self._note_entries(step_names, results)
         return None, runner
+
+    def _note_entries(self, names: list[str], results: Sequence[Any]) -> None:
+        """Remember which entries are behind the results, for `_protections` of later segments."""
+        behind = {id(e): (n, e) for n, t in zip(names, results, strict=True) if (e := operator_entry(t)) is not None}
+        self.writer.entries += behind.values()
 
     def _protections(self) -> list[str]:
         """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
         found: list[str] = []
         for state in self.recorder.input_states:
             for name, entry in self.writer.entries if state.changed else ():
-                if protect_entry(entry, state.tensor):
+                if protect_entry(entry, state.tensor, state.version):
                     found.append(f"{self.trace.tree.constant(protect)}({name}, {self.writer.name(state.tensor)})")
         return found
 
@@ -376,6 +413,7 @@ class _Closing:
         with sizes.apart():
             segment = close_segment(recorder, self.trace.tree.name)
         recorder.closed = list(segment.states)
+        lost = {id(t) for t in from_inner_leaves(recorder, segment.states)}
         results: list[Result] = []
         serials: list[tuple[int, int]] = []
         for index, state in enumerate(segment.states):
@@ -384,11 +422,12 @@ class _Closing:
                 if tensor is None:
                     continue
                 history = needs_history(tensor)
-                released = tensor.entry is not None and not history
+                released = ReleasedEntry if tensor.entry is not None and not history else None
+                stopped = LostEntry if id(tensor) in lost else released
                 steps = None if tensor.view_of is None else tensor.view_of.steps
                 leaf = tensor.entry is None and tensor._requires_grad
                 offset, meta = sizes.offset(tensor), sizes.meta(tensor)
-                results.append(Result(index, offset, meta, released, steps, history, leaf, type(tensor)))
+                results.append(Result(index, offset, meta, stopped, steps, history, leaf, type(tensor)))
                 serials.append((state.serial, k))
         places = {id(t): i for i, t in enumerate([*segment.inputs, *self.sharing])}
         shared = [(places[id(part)], places[id(owner)], sizes.offset(part) - sizes.offset(owner)) for part, owner in recorder.shared]
@@ -409,10 +448,11 @@ class _Closing:
             if tensor is not None:
                 become(tensor, real)
                 trace.sizes.liken(real, tensor)
-                trace.twins[id(tensor)] = (tensor, real)
+                trace.twins[id(tensor)], trace.stand_ins[id(real)] = (tensor, real), (real, tensor)
                 trace.know(tensor, name)
                 shown.append((name, tensor))
         self._attributes(shown)
+        self._note_entries(names, made)
         for state in self.recorder.states.values():
             if state.tensor is not None and state.changed:
                 state.tensor.memory.version = state.version
@@ -477,27 +517,30 @@ def operator_entry(tensor: Any) -> Any:
 
 
 def protect(result: Any, changed: Any) -> None:
-    """Let backward of what computed ``result`` keep copies of what is about to be overwritten in the memory of ``changed``."""
-    protect_entry(operator_entry(result), changed)
+    """Let backward of what computed ``result``, or of that entry, keep copies of what is about to be overwritten where ``changed`` is."""
+    entry = result if isinstance(result, OperatorEntry) else operator_entry(result)
+    protect_entry(entry, changed, changed.memory.version)
 
 
-def protect_entry(entry: Any, changed: Any) -> bool:
-    """`protect`, by the tape entry; whether anything had to be copied. Eager operators save other values, which nobody overwrites."""
+def protect_entry(entry: Any, changed: Any, version: int) -> bool:
+    """`protect`, by the tape entry and the memory's version before the change; whether anything had to be copied. Eager operators save
+    other values, which nobody overwrites."""
     copied = False
     for saved in (entry.saved or ()) if entry is not None else ():
         tensor = saved.tensor
         leaf = tensor._requires_grad and tensor.entry is None
-        if tensor.memory is changed.memory and saved.version == tensor.memory.version and not leaf:
+        if tensor.memory is changed.memory and saved.version == version and not leaf:
             copy = tensor.detach().clone()
             copy.entry, copy.output, copy._requires_grad = tensor.entry, tensor.output, tensor._requires_grad
             saved.tensor, saved.version, copied = copy, copy.memory.version, True
     return copied
 
 
-def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor) -> Any:
-    """A tensor without history in the memory of another one, so many bytes after it."""
+def alias(tensor: Any, distance: int, meta: TensorMeta, kind: type = Tensor, leaf: bool = False) -> Any:
+    """A tensor without history in the memory of another one, so many bytes after it; a ``leaf`` requires gradients."""
     made = dispatch.new_tensor(tensor.memory, tensor.address + distance, meta)
-    return made if kind is Tensor else Tensor._make_subclass(kind, made, False)
+    made._requires_grad = leaf
+    return made if kind is Tensor else Tensor._make_subclass(kind, made, leaf)
 
 
 def meta_or_none(gradient: Any) -> TensorMeta | None:

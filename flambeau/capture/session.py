@@ -34,12 +34,14 @@ SMALL = 64  # elements of a tensor whose contents may be compared as a whole
 
 def modes() -> tuple[Any, ...]:
     """The modes of the calling thread that what is recorded depends on."""
-    return context.grad_enabled, context.inference, default_float()
+    return context.grad_enabled, context.inference, default_float(), context.autocast
 
 
 def set_modes(state: tuple[Any, ...]) -> None:
     """Put modes back."""
-    grad, inference, kind = state
+    grad, inference, kind, autocast = state
+    if context.autocast != autocast:
+        context.autocast = autocast
     if context.grad_enabled is not grad:
         context.grad_enabled = grad
     if context.inference is not inference:
@@ -84,7 +86,7 @@ class Session:
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.writer = Writer(self.trace, self.new_recorder)
         trace, writer = self.trace, self.writer
-        trace.flush, trace.stopped, trace.redo_gradient = self.flush, writer.stop, writer.redo_gradient
+        trace.flush, trace.stopped, trace.redo_gradient = self.flush, self.stopped, writer.redo_gradient
         trace.run_pending = writer.run_pending
         if trace.ghost:
             trace.prepare()
@@ -211,6 +213,13 @@ class Session:
         self.cuts.append(f"{why} ({self.line()})")
         if self.one_graph:
             raise NotOneGraph(f"{self.cuts[-1]}; take that out of the function, or leave fullgraph=True out")
+
+    def stopped(self) -> None:
+        """Nothing is recorded any more: variables hold the tensors of the replay in place of those that stood for them."""
+        self.writer.stop()
+        for frame in self.machine.frames if self.trace.twins else ():
+            for held in (frame.fast, frame.stack):
+                held[:] = [self.trace.settled(value) for value in held]
 
     # -- modes ------------------------------------------------------------------------------------------
     def sync_modes(self) -> None:

@@ -27,6 +27,7 @@ from flambeau.tensor.views import Step, View
 __all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
 
 _next = [0]  # the number of the next symbol
+ORDERING = frozenset(("transpose", "permute", "unsqueeze", "squeeze", "select"))
 ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
 
@@ -77,7 +78,8 @@ def symbols_in(nodes: Sequence[Node]) -> set[str]:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Row-major tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them."""
+    """Dense tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them. ``order`` names the axes as
+    they lie in memory, the last one closest together."""
 
     kind: type
     dtype: dtype
@@ -86,27 +88,52 @@ class Pattern:
     gradient: bool
     leaf: bool
     view: bool
+    order: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        gradient, view = " that takes part in autograd" if self.gradient else "", " that is a view" if self.view else ""
+        return f"{self.dtype.short}[{', '.join('?' if n is None else str(n) for n in self.dims)}]{gradient}{view}"
 
     def fits(self, value: Any) -> bool:
         """Whether a value is one of them."""
-        if type(value) is not self.kind:
+        if type(value) is not self.kind or not self.takes(value.meta):
             return False
-        meta = value.meta
-        if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
-            return False
-        for size, known in zip(meta.shape, self.dims, strict=True):
-            if size < 2 if known is None else size != known:
-                return False
         view = value.view_of
         return (
             wants_gradient(value) is self.gradient and (value.entry is None) is self.leaf
-            and (view is not None and view.base.memory is value.memory) is self.view and is_plain(meta)
+            and (view is not None and view.base.memory is value.memory) is self.view
         )  # fmt: skip
 
+    def takes(self, meta: TensorMeta) -> bool:
+        """Whether metadata is that of one of them."""
+        if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
+            return False
+        if meta.strides != strides_in(self.order, meta.shape):
+            return False
+        return all(size >= 2 if known is None else size == known for size, known in zip(meta.shape, self.dims, strict=True))
 
-def is_plain(meta: TensorMeta) -> bool:
-    """Whether strides are those of a new tensor."""
-    return meta is meta_of(meta.shape, meta.dtype, None, meta.device)
+
+def fits_all_sizes(view: View) -> bool:
+    """Whether a view is made of its base in the same way for all sizes of that."""
+    return all(step.operator.name in ORDERING for step in view.steps)
+
+
+def strides_in(order: Sequence[int], shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The strides of axes that lie in memory in this order."""
+    strides: list[Any] = [1] * len(shape)
+    running: Any = 1
+    for axis in reversed(order):
+        strides[axis] = running
+        running = running * (shape[axis] if type(shape[axis]) is Expression else max(shape[axis], 1))
+    return tuple(strides)
+
+
+def order_of(meta: TensorMeta) -> tuple[int, ...] | None:
+    """The order in which axes lie in memory; None where there are gaps or elements that overlap."""
+    order = tuple(range(len(meta.shape)))
+    if not meta.contiguous:
+        order = tuple(sorted(order, key=lambda k: (-meta.strides[k], -meta.shape[k])))
+    return order if meta.strides == strides_in(order, meta.shape) else None
 
 
 def memories(*tensors: Any) -> tuple[tuple[int, int], ...]:
@@ -211,11 +238,12 @@ class Sizes(SizeScope):
     def outcome(self, origin: str, tensor: Any, key: tuple[Any, ...]) -> tuple[str, Any]:
         """How a check sees a tensor that comes from ``origin``: up to the sizes that differ from those seen there before."""
         kind, meta, gradient, leaf, shown = key
-        if self.mode is False or not is_plain(meta) or not meta.shape:
+        order = order_of(meta)
+        if self.mode is False or order is None or not meta.shape:
             return "tensor", key
-        if shown is not None and (gradient or ARGUMENT.fullmatch(origin) is None):
+        if shown is not None and (ARGUMENT.fullmatch(origin) is None or (gradient and not fits_all_sizes(tensor.view_of))):
             return "tensor", key
-        rest = (kind, meta.dtype, meta.device, len(meta.shape), gradient, leaf, shown is not None)
+        rest = (kind, meta.dtype, meta.device, order, gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
         marks = getattr(tensor, "__dict__", {})
         static = marks.get("_dynamo_static_indices", ())
@@ -228,7 +256,7 @@ class Sizes(SizeScope):
         dims = tuple([None if k in wanted and n >= 2 and k not in static else n for k, n in enumerate(meta.shape)])
         if None not in dims:
             return "tensor", key
-        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None)
+        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None, order)
 
     def open(self, tensor: Any, name: str, pattern: Pattern) -> None:
         """Give a tensor from outside symbols for its sizes."""
@@ -241,7 +269,8 @@ class Sizes(SizeScope):
             else:
                 dims.append(size)
         if self.trace.recording:
-            self.track(tensor, meta_of(tuple(dims), meta.dtype, None, meta.device))
+            strides = None if meta.contiguous else strides_in(pattern.order, tuple(dims))
+            self.track(tensor, meta_of(tuple(dims), meta.dtype, strides, meta.device))
 
     # -- tensors ----------------------------------------------------------------------------------------
     def track(self, tensor: Any, meta: TensorMeta, offset: Dim | None = None) -> None:

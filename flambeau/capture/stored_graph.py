@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau import prims
+from flambeau.capture.contents import NotPortable
 from flambeau.capture.portable import Decoder, Encoder
 from flambeau.capture.segment import PlanLayout, Segment
 from flambeau.capture.segments import Runner
@@ -47,6 +48,8 @@ def pack_regions(encoder: Encoder, roots: Sequence[Node]) -> tuple[list[tuple[An
         waiting = [n for r in regions.values() for v in (*r.arguments, *r.outputs) for n in (v if isinstance(v, (list, tuple)) else [v])]
         waiting = [n for n in waiting if isinstance(n, Node)]
         more += waiting
+    if any(r.operator is None for r in found.values()):
+        raise NotPortable("a derivative of an operator of complex numbers or of batches")
     return [(r.operator, r.arguments, r.outputs) for r in found.values()], more
 
 
@@ -112,7 +115,7 @@ def unpack_runner(decoder: Decoder, data: dict[str, Any]) -> Runner:
         nodes = unpack_nodes(decoder, data["nodes"])
         decoder.nodes = nodes
         for operator, arguments, outputs in map(decoder.all, data["regions"]):
-            keep_region(operator, dict(zip(operator.names, arguments, strict=True)), outputs)
+            keep_region(operator, dict(zip(operator.names, arguments, strict=True)), outputs, operator.derivative)
         graph = Graph(tuple([nodes[i] for i in data["inputs"]]), tuple([nodes[i] for i in data["outputs"]]))
         layout = PlanLayout(*decoder.all(data["layout"]))
         sizes = tuple([decoder.symbol(n) for n in data["sizes"]])

@@ -56,6 +56,7 @@ class Trace:
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
         self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
+        self.stand_ins: dict[int, tuple[Any, Any]] = {}  # the other way round
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
@@ -128,8 +129,10 @@ class Trace:
         """Nothing is named any more: objects live as long as the program holds them."""
         for obj in self.inside.values():
             self.sizes.empty(obj)
+            if self.twins:
+                self._settle(obj)
         self.sizes.end()
-        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births):
+        for kept in (self.known, self.by_memory, self.inside, self.reads, self.variables, self.births, self.stand_ins):
             kept.clear()
         self.stopped()
 
@@ -291,7 +294,7 @@ class Trace:
                 at = position(value, *[self.variables.get(n) for n in same])
                 at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
                 if at >= 0 and tensor:
-                    return value
+                    return self.stand_in(value)
         if type(seen) is Pattern and self.recording:
             self.sizes.open(value, name, seen)
         if id(value) not in self.known or self.known[id(value)][1] is not value:
@@ -325,6 +328,38 @@ class Trace:
             real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
             real.seen_version = twin.seen_version
         return real
+
+    def stand_in(self, value: Any) -> Any:
+        """The tensor of the ghost that stands for one of the replay; others as they are."""
+        real, twin = self.stand_ins.get(id(value), (None, value))
+        return twin if real is value else value
+
+    def settled(self, value: Any) -> Any:
+        """What a variable holds once nothing is recorded any more: the tensor of the replay; a leaf stays what the tape knows."""
+        if type(value) is tuple:
+            items = [self.settled(v) for v in value]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+        leaf = isinstance(value, TensorBase) and value._requires_grad and value.entry is None
+        return value if leaf else self.original(value)
+
+    def _settle(self, obj: Any) -> None:
+        """`settled` for what an object made inside holds."""
+        if type(obj) is CellType:
+            if obj != EMPTY:
+                obj.cell_contents = self.settled(obj.cell_contents)
+            return
+        held: Any = obj if isinstance(obj, (list, dict)) else getattr(obj, "__dict__", None)
+        if isinstance(held, (list, dict)):
+            for key, value in list(enumerate(held) if isinstance(held, list) else held.items()):
+                if (now := self.settled(value)) is not value:
+                    held[key] = now
+
+    def catch_up(self, value: Any) -> None:
+        """Unknown code may have given the tensor that one of the ghost stands for another history."""
+        twin, real = self.twins.get(id(value), (None, value))
+        if twin is not None:
+            twin.entry, twin.output, twin._requires_grad = real.entry, real.output, real._requires_grad
+            twin.seen_version = real.seen_version
 
     def know_also(self, value: Any, name: str) -> None:
         """Another object stands for what is in a variable: of a ghost and its replay, one each."""

@@ -8,7 +8,7 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from flambeau.cli import run_alias, script
+from flambeau.cli import api, run_alias, script
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
 
@@ -38,6 +38,11 @@ def _parser() -> argparse.ArgumentParser:
     cache = commands.add_parser("cache", help="look at or empty the folder of compiled code")
     cache.add_argument("task", choices=["info", "clear"], help="info: where it is and what it holds; clear: remove every entry")
     cache.set_defaults(action=_cache)
+
+    names = commands.add_parser("api", help="count PyTorch's public names that are here, by module")
+    names.add_argument("--missing", action="store_true", help="print the names that are missing, the most used first")
+    names.add_argument("--module", metavar="NAME", help="only the names of this module, as torch.nn.functional")
+    names.set_defaults(action=_api)
     return parser
 
 
@@ -80,6 +85,11 @@ def _cache(options: argparse.Namespace) -> int:
     left = len(disk_cache.entries())
     print(f"{config.cache_dir}: removed {len(entries) - left} entries, {size:.1f} MiB" + (f"; {left} could not be removed" if left else ""))
     return 1 if left else 0
+
+
+def _api(options: argparse.Namespace) -> int:
+    print(api.report(options.module, options.missing))
+    return 0
 
 
 def _version() -> str:

@@ -232,6 +232,8 @@ def _emit_factor(call: Call) -> Emitted:
     given = dict(call.attributes)
     shapes, parts, element = given.pop("shapes"), given.pop("parts"), given.pop("dtype")
     rows = given.pop("rows", None)
+    if call.kind.startswith("complex_"):  # the last axis is that of the real and imaginary parts
+        shapes = tuple(shape[:-1] for shape in shapes)
     static = ("batched", len(shapes[0]) > 2), *((k, v) for k, v in given.items() if k not in ("part", "shape", "source"))
     spec = FactorSpec(call.kind, element, len(shapes), parts, static, vector_bits(), cpu_features())
     usual = permutation_kernel(spec) if call.kind == "permutation" else lapack_kernel(spec)

@@ -33,9 +33,9 @@ MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cu
 
 def compile(  # noqa: A001 - torch's own name
     model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,  # noqa: A002
-    recompile_limit: int | None = None,
+    recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None,
 ) -> Any:  # fmt: skip
     """A function or Module whose calls are recorded into one graph, compiled, and replayed while their guards hold.
 
@@ -53,10 +53,13 @@ def compile(  # noqa: A001 - torch's own name
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
-            recompile_limit=recompile_limit,
+            recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec,
         )  # fmt: skip
     if not callable(model):
         raise TypeError(f"compile: needs a function or Module, got {type(model).__name__}")
+    if isolate_recompiles or shapes_spec is not None:
+        raise NotImplementedError("compile: isolate_recompiles and shapes_spec are not supported yet; use dynamic= for sizes that change")
+    backend = backend or "inductor"
     if callable(backend):
         raise NotImplementedError("compile: own back ends are not supported yet; leave backend out")
     if backend not in BACKENDS:

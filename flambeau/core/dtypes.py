@@ -96,12 +96,7 @@ _RANK = {d: i for i, d in enumerate(ALL)}
 
 
 def promote(a: dtype, b: dtype) -> dtype:
-    """The type that ``a`` and ``b`` meet in, by torch's table.
-
-    >>> import flambeau as torch
-    >>> torch.promote_types(torch.int64, torch.float16)
-    torch.float16
-    """
+    """The type that ``a`` and ``b`` meet in, by torch's table."""
     if a is b:
         return a
     low, high = (a, b) if _RANK[a] < _RANK[b] else (b, a)
@@ -118,11 +113,11 @@ def promote(a: dtype, b: dtype) -> dtype:
 _CATEGORIES = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
 
 
-def can_cast(source: dtype, target: dtype) -> bool:
+def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether a result of one type may be written into a tensor of another: not from floats into integers, nor from numbers into bools.
 
     >>> import flambeau as torch
     >>> torch.can_cast(torch.int64, torch.float16), torch.can_cast(torch.float32, torch.int64)
     (True, False)
     """
-    return _CATEGORIES[source.category] <= _CATEGORIES[target.category]
+    return _CATEGORIES[from_.category] <= _CATEGORIES[to.category]

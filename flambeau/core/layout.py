@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "Layout", "MemoryFormat", "channels_last", "channels_last_3d", "check_layout", "contiguous_format", "memory_order",
-    "preserve_format", "sparse_coo", "strided",
+    "Layout", "MemoryFormat", "channels_last", "channels_last_3d", "check_layout", "contiguous_format", "jagged", "memory_order",
+    "preserve_format", "sparse_coo", "sparse_csr", "strided",
 ]  # fmt: skip
 
 
@@ -24,7 +24,7 @@ class _Named:
 
 
 class Layout(_Named):
-    """How elements are stored; ``strided`` is the only one that tensors have so far."""
+    """How elements are stored: all of them at their strides, or only some with their places."""
 
     __slots__ = ()
 
@@ -37,12 +37,15 @@ class MemoryFormat(_Named):
 
 strided = Layout("strided")
 sparse_coo = Layout("sparse_coo")
+sparse_csr = Layout("sparse_csr")
+jagged = Layout("jagged")
 contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 
-_NAMED = {value.name: value for value in (strided, sparse_coo, contiguous_format, preserve_format, channels_last, channels_last_3d)}
+_LAYOUTS = (strided, sparse_coo, sparse_csr, jagged)
+_NAMED = {value.name: value for value in (*_LAYOUTS, contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 def by_name(name: str) -> _Named:

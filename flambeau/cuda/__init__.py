@@ -7,10 +7,21 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from flambeau.core.device import Device, device_named
+from flambeau.cuda import amp as amp
 from flambeau.runtime.cuda import device as devices
 from flambeau.runtime.cuda import driver
 from flambeau.runtime.cuda.driver import OutOfMemoryError
 from flambeau.tensor import transfer
+from flambeau.tensor.typed_tensors import CudaBFloat16Tensor as BFloat16Tensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaBoolTensor as BoolTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaByteTensor as ByteTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaCharTensor as CharTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaDoubleTensor as DoubleTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaFloatTensor as FloatTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaHalfTensor as HalfTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaIntTensor as IntTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaLongTensor as LongTensor  # noqa: F401 - torch's name for it here
+from flambeau.tensor.typed_tensors import CudaShortTensor as ShortTensor  # noqa: F401 - torch's name for it here
 
 __all__ = [
     "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
@@ -155,9 +166,9 @@ class Event:
     ``enable_timing`` and the like are accepted; every event takes times.
     """
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        if interprocess:
-            raise NotImplementedError("Event: events of several processes are not supported; use one in each")
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
+        if interprocess or external:
+            raise NotImplementedError("Event: interprocess and external events are not supported; leave these settings out")
         self._gpu = _gpu()
         self._gpu.activate()
         self._event = self._gpu.driver.new_event()
@@ -182,3 +193,101 @@ class Event:
     def __del__(self) -> None:
         if hasattr(self, "_event"):
             self._gpu.driver.destroy_event(self._event)
+
+
+# -- streams ----------------------------------------------------------------------------------------------
+class Stream:
+    """The queue of a GPU's work. There is one for each GPU, so that all streams of it are the same, and wait for one another."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+        self._gpu = _gpu(device)
+        self.priority = priority
+
+    @property
+    def device(self) -> Device:
+        """The GPU."""
+        return self._gpu.device
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle."""
+        return int(self._gpu.stream or 0)
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        synchronize(self.device)
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return self.record_event().query()
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event behind all work so far."""
+        found = event or Event()
+        found.record(self)
+        return found
+
+    def wait_event(self, event: Any) -> None:
+        """Work that is put in later comes after the event anyway."""
+
+    wait_stream = wait_event
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self._gpu is other._gpu
+
+    def __hash__(self) -> int:
+        return hash(("stream", self.device))
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The queue of a GPU."""
+    return Stream(device)
+
+
+default_stream = current_stream
+
+
+@contextmanager
+def stream(stream: Stream | None) -> Generator[None]:
+    """A ``with`` block whose work goes into the queue of the stream's GPU."""
+    if stream is None:
+        yield
+        return
+    with device(stream.device):
+        yield
+
+
+StreamContext = stream
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Use the stream's GPU from now on."""
+    if stream is not None:
+        set_device(stream.device)
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes taken from the driver, those kept for reuse included: what is reserved now, since little is given back."""
+    return memory_reserved(device)
+
+
+max_memory_cached, memory_cached, reset_max_memory_allocated = max_memory_reserved, memory_reserved, reset_peak_memory_stats
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes with bfloat16: from compute capability 8.0 on, or by way of float32."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def is_tf32_supported() -> bool:
+    """Whether the GPU has TF32 products."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def ipc_collect() -> None:
+    """Nothing: no memory is shared with other processes."""
+
+
+def current_blas_handle() -> int:
+    """There is no cuBLAS: 0."""
+    return 0

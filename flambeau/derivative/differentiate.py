@@ -63,8 +63,7 @@ def _through_region(region: Region, total: dict[Node, Node], active: set[Node]) 
     cotangents = tuple(None if o is None else total.get(o) for o in region.outputs)
     if all(c is None for c in cotangents):
         return
-    assert region.operator.derivative is not None
-    parts = region.operator.derivative(cotangents, region.outputs, region.arguments)
+    parts = region.derivative(cotangents, region.outputs, region.arguments)
     for operand, part in zip(region.operands, parts, strict=True):
         if part is not None and isinstance(operand, Node) and operand in active and operand.dtype.is_inexact:
             _accumulate(total, operand, part)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float, normalize_dim
-from flambeau.tensor import overriding
+from flambeau.tensor import autocasting, overriding
 from flambeau.tensor.arguments import write_out
 from flambeau.tensor.creation import finished
 from flambeau.tensor.functions_complex import conj
@@ -35,6 +36,8 @@ def _norm(norm: str | None) -> str:
 
 
 def _check(operator: str, input: Any, real: bool = False) -> Any:
+    if context.autocast:
+        input = autocasting.apply("fft_complex", lambda x: x, input)
     kind = input.meta.dtype
     if real and kind.is_complex:
         raise RuntimeError(f"{operator} expects a real input tensor, but got {kind}")

@@ -14,6 +14,7 @@ from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.core.linear_algebra_errors import OPERATORS, linear_algebra_error
+from flambeau.core.symbolic import evaluate
 from flambeau.interp.folding import Folding, make_folding
 from flambeau.interp.functions import GraphFunction, layout_of, stride_sizes
 from flambeau.interp.layout import ViewOf, views_of
@@ -62,7 +63,8 @@ def plan_function(
 ) -> RunPlan:  # fmt: skip
     """Bind ``function`` for operands with these metas, each seen through its folding.
 
-    ``sizes`` holds the function's size symbols. ``into`` gives for each output the operand whose memory it is written to.
+    ``sizes`` holds the function's size symbols, in which results may be, too. ``into`` gives for each output the operand whose memory
+    it is written to.
     ``views``: whether outputs that only rearrange operands share their memory: never, maybe, or only (no program is made then,
     and the plan has neither views nor a program when strides cannot express them).
     """
@@ -94,6 +96,15 @@ def plan_function(
     return RunPlan(function, bound, outputs, None, into)
 
 
+def unbound_plan(
+    function: GraphFunction, metas: Sequence[TensorMeta], sizes: Mapping[str, int], results: Sequence[Result],
+    into: tuple[int | None, ...] = (),
+) -> RunPlan:  # fmt: skip
+    """What a function gives for operands with these metas, without a program: for calls that run in another form."""
+    into = into or (None,) * len(function.graph.outputs)
+    return RunPlan(function, None, _output_metas(function, dict(sizes), results, metas, into), None, into)
+
+
 def _seen(meta: TensorMeta, folding: Folding | None) -> tuple[Ints, Ints]:
     if folding is None:
         return meta.shape, meta.strides
@@ -112,7 +123,7 @@ def _output_metas(
         target = into[k]
         result = results[k] if k < len(results) else (None, None)
         if target is not None or isinstance(result, TensorMeta):
-            out.append(metas[target] if target is not None else result)  # type: ignore[arg-type]
+            out.append(metas[target] if target is not None else meta_at(result, sizes))  # type: ignore[arg-type]
             continue
         folding, shape = result
         if folding is None:
@@ -120,6 +131,14 @@ def _output_metas(
         else:
             out.append(unfolded_meta(folding, shape, node.dtype, device))
     return out
+
+
+def meta_at(meta: TensorMeta, sizes: Mapping[str, int]) -> TensorMeta:
+    """Metadata with symbols of sizes replaced by their values."""
+    if type(meta.numel) is int:
+        return meta
+    shape, strides = (tuple([evaluate(n, sizes) for n in part]) for part in (meta.shape, meta.strides))
+    return meta_of(shape, meta.dtype, strides, meta.device)
 
 
 def common_device(metas: Sequence[TensorMeta]) -> Device:
@@ -184,8 +203,10 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(operands[target])
     bound = plan.bound
     assert bound is not None
-    if any(o.memory.pending is not None for o in operands):
-        raise RuntimeError(f"{plan.function.name}: an operand was never computed: the call that it was recorded in raised")
+    pending = next((o.memory.pending for o in operands if o.memory.pending is not None), None)
+    if pending is not None:
+        reason = getattr(pending, "reason", "an operand was never computed: the call that it was recorded in raised")
+        raise RuntimeError(f"{plan.function.name}: {reason}")
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
 
 
 def cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
-    """L with A = L @ L.mT of symmetric positive definite matrices (``upper``: U with A = U.mT @ U), from the lower (upper) triangles.
+    """L with A = L @ L.mH of Hermitian positive definite matrices (``upper``: U with A = U.mH @ U), from the lower (upper) triangles.
 
     Raises LinAlgError, with the number in the batch, for a matrix that is not positive definite.
 
@@ -48,7 +48,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out:
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None) -> Any:
-    """X with A @ X = B (X @ A = B where not ``left``; A.mT for A if ``adjoint``), from what `lu_factor` gives for A."""
+    """X with A @ X = B (X @ A = B where not ``left``; A.mH for A if ``adjoint``), from what `lu_factor` gives for A."""
     return given(out, ops.lu_solve(LU, pivots, B, left=left, adjoint=adjoint))
 
 
@@ -71,7 +71,10 @@ def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
 
 
 def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
-    """The packed factors of A = P L D L.mT P.mT of symmetric matrices, from their lower triangles, and LAPACK's pivots (int32)."""
+    """The packed factors of A = P L D L.mT P.mT of symmetric matrices, from their lower triangles, and LAPACK's pivots (int32).
+
+    ``hermitian``: of Hermitian matrices, with L.mH for L.mT.
+    """
     return given(out, ops.ldl_factor(A, hermitian=hermitian))
 
 
@@ -86,9 +89,9 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
 
 
 def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
-    """Eigenvalues in ascending order and orthonormal eigenvectors, as columns, of symmetric matrices from one of their triangles.
+    """Eigenvalues in ascending order and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices from a triangle.
 
-    The sign of an eigenvector is not determined, nor is a basis for equal eigenvalues.
+    The sign (of complex ones the phase) of an eigenvector is not determined, nor is a basis for equal eigenvalues.
 
     >>> import flambeau as torch
     >>> torch.linalg.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -98,7 +101,7 @@ def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
 
 
 def eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
-    """The eigenvalues of symmetric matrices in ascending order."""
+    """The eigenvalues of symmetric or Hermitian matrices in ascending order."""
     return given(out, ops.eigvalsh(A, UPLO))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
 
 
 def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: dtype | None = None, out: Any = None) -> Any:
@@ -26,13 +26,13 @@ def matrix_norm(
     return given(out, ops.matrix_norm(A, ord, tuple(dim), keepdim, dtype=dtype))
 
 
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Any = None, dtype: dtype | None = None) -> Any:
+def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Any = None, dtype: dtype | None = None) -> Any:
     """A norm of vectors where ``dim`` is one dimension, of matrices where it is two; of all elements where neither is given."""
-    rank = len(A.meta.shape)
+    rank = len(input.meta.shape)
     if isinstance(ord, str) and dim is not None and not isinstance(dim, int) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
     if dim is None:
         if rank not in (1, 2):
             raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {rank}D.")
@@ -41,8 +41,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out
     if len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if len(dims) == 2:
-        return matrix_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
-    return vector_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
+        return matrix_norm(input, ord, dims, keepdim, dtype=dtype, out=out)
+    return vector_norm(input, ord, dims, keepdim, dtype=dtype, out=out)
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import ops
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
 from flambeau.tensor.functions_factor import matrix_exp as matrix_exp
 from flambeau.tensor.functions_linear import matmul as matmul
 from flambeau.tensor.functions_linear import matrix_power as matrix_power

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import int64
-from flambeau.tensor.functions_factor import given
+from flambeau.tensor.arguments import given
+from flambeau.tensor.autocasting import as_one
 
 
 class InverseInfo(NamedTuple):
@@ -78,6 +79,7 @@ def slogdet(A: Any, *, out: Any = None) -> Any:
     return given(out, ops.slogdet(A))
 
 
+@as_one
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """X that makes ||A @ X - B|| smallest, by the pseudoinverse; of several the smallest.
 
@@ -93,13 +95,13 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     right = ops.unsqueeze(B, -1) if vector else B
     inverse = ops.pinv(A, None, rcond)
     x = ops.matmul(inverse, right)
-    nothing = ops.narrow(ops.flatten(x), 0, 0, 0)  # differentiable, as in torch
+    nothing = ops.narrow(ops.flatten(ops.real(x) if x.is_complex() else x), 0, 0, 0)  # differentiable, as in torch
     rank = ops.matrix_rank(A.detach(), None, rcond) if driver != "gels" else ops.full((0,), 0, dtype=int64)
     values = ops.svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing.detach()
     residuals = nothing
     if m > n and driver in ("gels", "gelsd", "gelss") and (driver == "gels" or bool((rank == n).all())):
         distance = ops.sub(ops.matmul(A, x), right)
-        residuals = ops.sum(ops.mul(distance, distance), -2)
+        residuals = ops.sum(ops.square(ops.abs(distance)), -2)
     return LeastSquares(ops.squeeze(x, -1) if vector else x, residuals, rank, values)
 
 

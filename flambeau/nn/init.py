@@ -16,6 +16,7 @@ import numpy as np
 from flambeau.ops import where
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import empty_like, from_numpy
+from flambeau.tensor.functions_random import randperm
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = [
@@ -212,10 +213,15 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal with deviation `std`, and in each column a share `sparsity` of zeros (Martens, 2010)."""
+    """Normal numbers, of which a share of each column is zero (Martens, 2010). Raises ValueError unless `tensor` is a matrix."""
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    raise NotImplementedError("sparse_ is not implemented; use normal_ and set elements to zero.")
+    rows, columns = tensor.shape
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[randperm(rows)[: math.ceil(sparsity * rows)], column] = 0
+    return tensor
 
 
 def _old(name: str, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
@@ -256,3 +262,23 @@ def kaiming_uniform(*args: Any, **kwargs: Any) -> Tensor:
 def kaiming_normal(*args: Any, **kwargs: Any) -> Tensor:
     """The old name of `kaiming_normal_`."""
     return _old("kaiming_normal", kaiming_normal_, *args, **kwargs)
+
+
+def eye(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `eye_`."""
+    return _old("eye", eye_, *args, **kwargs)
+
+
+def dirac(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `dirac_`."""
+    return _old("dirac", dirac_, *args, **kwargs)
+
+
+def orthogonal(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `orthogonal_`."""
+    return _old("orthogonal", orthogonal_, *args, **kwargs)
+
+
+def sparse(*args: Any, **kwargs: Any) -> Tensor:
+    """The old name of `sparse_`."""
+    return _old("sparse", sparse_, *args, **kwargs)

@@ -68,9 +68,11 @@ from flambeau.ops.convolution import im2col as im2col
 from flambeau.ops.create import arange as arange
 from flambeau.ops.create import bernoulli as bernoulli
 from flambeau.ops.create import bernoulli_ as bernoulli_
+from flambeau.ops.create import cauchy_ as cauchy_
 from flambeau.ops.create import exponential_ as exponential_
 from flambeau.ops.create import eye as eye
 from flambeau.ops.create import full as full
+from flambeau.ops.create import geometric_ as geometric_
 from flambeau.ops.create import linspace as linspace
 from flambeau.ops.create import logspace as logspace
 from flambeau.ops.create import multinomial as multinomial
@@ -346,6 +348,8 @@ from flambeau.ops.sorting import mode as mode
 from flambeau.ops.sorting import msort as msort
 from flambeau.ops.sorting import sort as sort
 from flambeau.ops.sorting import topk as topk
+from flambeau.ops.sparse import compressed_rows as compressed_rows
+from flambeau.ops.sparse import sparse_product as sparse_product
 from flambeau.ops.special import airy_ai as airy_ai
 from flambeau.ops.special import bessel_j0 as bessel_j0
 from flambeau.ops.special import bessel_j1 as bessel_j1

@@ -10,8 +10,9 @@ from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.correlation import correlated, filter_gradient, folded, image_gradient, padded, windows
-from flambeau.ops.declare import Sizes, Value, op
+from flambeau.ops.declare import ALL, Sizes, Value, op
 from flambeau.ops.view import as_sizes, cut, with_axis
+from flambeau.prims.complex import parts
 
 Ints = int | tuple[int, ...]
 
@@ -29,6 +30,30 @@ def _with_bias(out: Node, bias: Node | None, axis: int) -> Node:
     if bias is None:
         return out
     return p.add(out, p.expand(p.reshape(bias, shape=tuple(d if i == axis else 1 for i, d in enumerate(out.shape))), shape=out.shape))
+
+
+# -- complex numbers --------------------------------------------------------------------------------------
+def _side_by_side(a: Node, b: Node, axis: int, groups: int) -> Node:
+    """Both one after the other within each group of an axis."""
+    shape = a.shape
+    split = (p.reshape(x, shape=(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])) for x in (a, b))
+    return p.reshape(p.cat(*split, axis=axis + 1), shape=(*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]))
+
+
+def _by_real_channels(operator: str, x: Node, weight: Node, bias: Node | None, groups: int, settings: tuple[Any, ...], sign: int) -> Node:
+    """A complex convolution as a real one of twice the channels: of each group the real parts, then the imaginary ones.
+
+    ``sign`` is -1 where rows of the weights are outputs, 1 where they are inputs.
+    """
+    (a, b), (u, v) = parts(x), parts(weight)
+    first, second = (p.neg(v), v) if sign < 0 else (v, p.neg(v))
+    wide = _side_by_side(p.cat(u, first, axis=1), p.cat(second, u, axis=1), 0, groups)
+    out = ALL[operator](
+        _side_by_side(a, b, 1, groups), wide, None if bias is None else _side_by_side(*parts(bias), 0, groups), *settings
+    )
+    apart = p.reshape(out, shape=(out.shape[0], groups, 2, out.shape[1] // (2 * groups), *out.shape[2:]))
+    shape = (out.shape[0], out.shape[1] // 2, *out.shape[2:])
+    return p.pair(*(p.reshape(cut(apart, 2, k, 1), shape=shape) for k in (0, 1)))
 
 
 # -- convolution ------------------------------------------------------------------------------------------
@@ -107,6 +132,8 @@ def convolution(
     if any(n <= 0 for n in (*steps, *dilations)):
         raise RuntimeError(f"{operator}: non-positive stride or dilation is not supported, got stride {steps}, dilation {dilations}")
     before, after = _paddings(operator, padding, sizes, steps, dilations)
+    if x.dtype.is_complex:
+        return _by_real_channels(operator, x, weight, bias, groups, (stride, padding, dilation, groups), -1)
     x = padded(x, 2, before, after)
     _check_lengths(operator, x.shape[2:], sizes, dilations)
     return _with_bias(correlated(x, weight, steps, dilations, groups), bias, 1)
@@ -199,6 +226,8 @@ def transposed_convolution(
         raise RuntimeError(
             f"{operator}: output padding must be smaller than either stride or dilation, but got {extra}, {steps} and {dilations}"
         )
+    if x.dtype.is_complex:
+        return _by_real_channels(operator, x, weight, bias, groups, (stride, padding, output_padding, groups, dilation), 1)
     sizes = [int(k) for k in weight.shape[2:]]
     lengths = [
         (n - 1) * s + d * (k - 1) + 1 + e - 2 * a

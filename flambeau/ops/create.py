@@ -5,6 +5,8 @@ Numbers given for values arrive exactly (float64 or int64) and are rounded once,
 
 from __future__ import annotations
 
+import math
+
 from flambeau import prims as p
 from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
@@ -239,6 +241,24 @@ def exponential_(x: Value, lambd: Value | float = 1.0) -> Node:
     """Fill x with exponential numbers of rate ``lambd``."""
     drawn = exponential_draws(x.shape)
     return p.converted(p.div(drawn, _filled(lambd, x.shape, dtypes.float64)) if isinstance(lambd, Node) else drawn, x.dtype)
+
+
+@op(mutates=("x",), samples=lambda m: [case(m.float(3, 4)), case(m.float(5), 2.0, 0.5)])
+def cauchy_(x: Value, median: Value | float = 0.0, sigma: Value | float = 1.0) -> Node:
+    """Fill x with Cauchy numbers, by inversion."""
+    word = draw("uniform53", x.shape, dtypes.float64)
+    turn = p.sub(word, p.number(0.5, word))
+    drawn = p.tan(p.mul(turn, p.number(math.pi, turn)))
+    if isinstance(sigma, Node):
+        drawn = p.mul(drawn, _filled(sigma, x.shape, drawn.dtype))
+    return p.converted(p.add(drawn, _filled(median, x.shape, drawn.dtype)) if isinstance(median, Node) else drawn, x.dtype)
+
+
+@op(mutates=("x",), samples=lambda m: [case(m.float(3, 4), 0.5), case(m.int(5), 0.25)])
+def geometric_(x: Value, p_: float) -> Node:
+    """Fill x with the number of trials up to the first that hits with probability ``p_``, by inversion."""
+    drawn = p.log(draw("uniform53", x.shape, dtypes.float64))
+    return p.converted(p.ceil(p.div(drawn, p.number(math.log1p(-p_), drawn))), x.dtype)
 
 
 @op(mutates=("x",), samples=lambda m: [case(m.float(3, 4)), case(m.bool(5), 0.25)])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flambeau.core import dtypes
@@ -24,7 +24,8 @@ from flambeau.core.aval import Aval
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
-from flambeau.prims.pointwise import cast
+from flambeau.prims.complex import joined, parts, whole
+from flambeau.prims.pointwise import cast, number
 from flambeau.prims.structure import constant, expand, full, reshape
 
 Value = Node
@@ -51,6 +52,7 @@ class Operator:
 
     __slots__ = (
         "body",
+        "complex_derivative",
         "defaults",
         "derivative",
         "kind",
@@ -76,6 +78,8 @@ class Operator:
         self.mutates = tuple(mutates)
         self.samples = samples
         self.derivative: Callable[..., Any] | None = None
+        # The one for complex operands; without it these are differentiated through the real numbers that they are made of.
+        self.complex_derivative: Callable[..., Any] | None = None
         self.signature = inspect.signature(body)
         self.names = tuple(self.signature.parameters)
         self.defaults = {n: p.default for n, p in self.signature.parameters.items() if p.default is not p.empty}
@@ -118,14 +122,20 @@ class Operator:
                 by_name[name] = [self._operand(name, v, compute) for v in by_name[name]]
         if self.kind == "pointwise":
             self._broadcast(by_name)
+        is_complex = self.derivative is not None and any(map(_is_complex, by_name.values()))
+        if is_complex and self.complex_derivative is not None:
+            # As one node each, the operands can be given gradients whatever reads them, and whatever they are made of.
+            by_name = {n: whole(v) if isinstance(v, Node) and v.dtype.is_complex else v for n, v in by_name.items()}
         out = (
             self.body(**{n: by_name[n] for n in self.names if n in by_name})
             if _has_keyword_only(self)
             else self.body(*[by_name[n] for n in self.names])
         )
-        # Declared derivatives are of real functions; complex ones are differentiated through their parts.
-        if self.derivative is not None and not any(_is_complex(v) for v in (*by_name.values(), out)):
-            keep_region(self, by_name, out)
+        if is_complex and self.complex_derivative is not None:
+            out = map_nodes(lambda n: joined(*parts(n)) if n.dtype.is_complex else n, out)
+            keep_region(self, by_name, out, _of_parts(self.complex_derivative, out))
+        elif self.derivative is not None and not is_complex and not _is_complex(out):
+            keep_region(self, by_name, out, self.derivative)
         if compute is None or compute is result:
             return out
         return map_nodes(lambda n: cast(n, to=result) if n.dtype is compute else n, out)
@@ -178,10 +188,14 @@ class Region:
     ``operands`` are the nodes that the derivative gives gradients for, in the order of the parameters.
     """
 
-    __slots__ = ("_outputs", "arguments", "operands", "operator")
+    __slots__ = ("_outputs", "arguments", "derivative", "operands", "operator")
 
-    def __init__(self, operator: Operator, arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-        self.operator = operator
+    def __init__(
+        self, derivative: Callable[..., Any], arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...],
+        operator: Operator | None = None,
+    ) -> None:  # fmt: skip
+        self.derivative = derivative
+        self.operator = operator  # whose own derivative it is
         self.arguments = arguments
         self.operands = operands
         # Weak, since the table of regions must not keep alive the nodes that it is keyed by.
@@ -196,7 +210,23 @@ class Region:
 _regions: weakref.WeakKeyDictionary[Node, Region] = weakref.WeakKeyDictionary()
 
 
-def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> None:
+def _of_parts(derivative: Callable[..., Any], out: Any) -> Callable[..., Any]:
+    """A derivative that gets the cotangents and the values of complex results by their real and imaginary parts."""
+    complex_results = [n.dtype.is_complex for n in ((out,) if isinstance(out, Node) else out)]
+
+    def joined_of(found: Iterator[Node | None], is_pair: bool) -> Node | None:
+        pair = [next(found) for _ in range(1 + is_pair)]
+        known = next((n for n in pair if n is not None), None)
+        return joined(*(number(0, known) if n is None else n for n in pair)) if is_pair and known is not None else pair[0]
+
+    def through(cotangents: Sequence[Node | None], outputs: Sequence[Node | None], arguments: Sequence[Any]) -> tuple[Any, ...]:
+        given, values = iter(cotangents), iter(outputs)
+        return derivative(*(tuple(joined_of(found, k) for k in complex_results) for found in (given, values)), arguments)
+
+    return through
+
+
+def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any, derivative: Callable[..., Any]) -> None:
     """Remember for differentiation that ``out`` came from ``operator``, which declares its derivative."""
     operands: list[Any] = []
     for name, role in zip(operator.names, operator.roles, strict=True):
@@ -204,9 +234,15 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any) -> Non
             operands.append(by_name[name])
         elif role == "values":
             operands += by_name[name]
-    outputs = (out,) if isinstance(out, Node) else tuple(out)
-    region = Region(operator, tuple(by_name[n] for n in operator.names), tuple(operands), outputs)
-    for node in outputs:
+    results = (out,) if isinstance(out, Node) else out
+    outputs = tuple(half for n in results for half in (n.sources if n is not None and n.dtype.is_complex else (n,)))
+    arguments = tuple(by_name[n] for n in operator.names)
+    keep_as_region(Region(derivative, arguments, tuple(operands), outputs, operator if derivative is operator.derivative else None))
+
+
+def keep_as_region(region: Region) -> None:
+    """Differentiate the outputs of a region as a whole."""
+    for node in region.outputs:
         if node is not None:
             _regions.setdefault(node, region)
 

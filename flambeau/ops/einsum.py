@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flambeau import prims as p
+from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
@@ -68,9 +69,11 @@ def _diagonalized(term: Term) -> Term:
 
 
 def _summed(term: Term, keep: set[str]) -> Term:
-    """Sum over the axes that nothing else names."""
+    """Sum over the axes that nothing else names; sums of integers are int64, as everywhere."""
     axes = tuple(i for i, n in enumerate(term.names) if n not in keep)
-    value = p.reduce(term.value, kind="sum", axes=axes) if axes else term.value
+    value = term.value
+    if axes:
+        value = p.reduce(value if value.dtype.is_inexact else p.converted(value, dtypes.int64), kind="sum", axes=axes)
     return Term(value, [n for n in term.names if n in keep])
 
 
@@ -88,7 +91,8 @@ def _multiplied(a: Term, b: Term, keep: set[str], sizes: dict[str, Dim]) -> Term
     pairs = [(a.names.index(n), b.names.index(n)) for n in shared if n not in keep]
     names = [n for n in shared if n in keep]
     names += [n for n in a.names if n not in common] + [n for n in b.names if n not in common]
-    return Term(contract(a.value, b.value, pairs, batch), names)
+    kind = dtypes.promote(a.value.dtype, b.value.dtype)
+    return Term(contract(p.converted(a.value, kind), p.converted(b.value, kind), pairs, batch), names)
 
 
 def _sizes(terms: Sequence[Term]) -> dict[str, Dim]:

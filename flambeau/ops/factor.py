@@ -13,6 +13,7 @@ from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, op
+from flambeau.prims.complex import conj
 from flambeau.prims.indexing import unexpand
 
 TYPE_NAMES = {
@@ -22,29 +23,25 @@ TYPE_NAMES = {
 
 
 # -- checks and samples -------------------------------------------------------------------------------------
-def require_matrices(operator: str, x: Node, name: str = "A", real: bool = True) -> None:
-    """torch's errors for what is no batch of matrices of a type that can be factored; complex ones only where not ``real``."""
+def require_matrices(operator: str, x: Node, name: str = "A") -> None:
+    """torch's errors for what is no batch of matrices of a type that can be factored."""
     if x.rank < 2:
         raise RuntimeError(f"{operator}: The input tensor {name} must have at least 2 dimensions.")
-    require_factorable(operator, x, real)
+    require_factorable(operator, x)
 
 
-def require_factorable(operator: str, x: Node, real: bool = True) -> None:
+def require_factorable(operator: str, x: Node) -> None:
     """torch's errors for integers and for types with too few digits."""
     kind = TYPE_NAMES.get(x.dtype.name, x.dtype.name)
-    if x.dtype.is_complex:
-        if real:
-            raise NotImplementedError(f"{operator}: complex matrices are not supported yet; factor the real form [[re, -im], [im, re]]")
-        return
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: Expected a floating point or complex tensor as input. Got {kind}")
-    if x.dtype not in (dtypes.float32, dtypes.float64):
+    if x.dtype.to_real() not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(f"{operator}: Low precision dtypes not supported. Got {kind}")
 
 
-def require_square(operator: str, x: Node, name: str = "A", real: bool = True) -> None:
+def require_square(operator: str, x: Node, name: str = "A") -> None:
     """As ``require_matrices``; they are square too."""
-    require_matrices(operator, x, name, real)
+    require_matrices(operator, x, name)
     if not x.shape[-1] == x.shape[-2]:
         rows, columns = x.shape[-2:]
         raise RuntimeError(f"{operator}: {name} must be batches of square matrices, but they are {rows} by {columns} matrices")
@@ -82,7 +79,9 @@ class CholeskyInfo(NamedTuple):
 
 
 def _positive_samples(m: SampleMaker) -> Calls:
-    return [case(positive(m, 4, 4)), case(positive(m, 2, 3, 3), True), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    some = [case(positive(m, 4, 4)), case(positive(m, 2, 3, 3), True), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    z = m.complex(2, 3, 3)
+    return [*some, case(z @ z.conj().swapaxes(-1, -2) + np.eye(3))]
 
 
 @op(samples=_positive_samples)
@@ -115,7 +114,7 @@ def is_vector_side(a: Node, b: Node) -> bool:
 
 def _system(operator: str, a: Node, b: Node, left: bool) -> tuple[Node, Node, bool]:
     """A and B with equal batches, and whether B was a vector; of X A = B the transposed system."""
-    require_square(operator, a, "A", False)
+    require_square(operator, a, "A")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{operator}: Expected A and B to have the same dtype, but found A of type {a.dtype} and B of type {b.dtype}")
     vector = is_vector_side(a, b)
@@ -139,6 +138,7 @@ def _system_samples(m: SampleMaker) -> Calls:
     return [
         case(a, m.float(4, 2)), case(a, m.float(4)), case(regular(m, 2, 1, 3, 3), m.float(4, 3, 2)), case(a, m.float(3, 4), left=False),
         case(regular(m, 2, 3, 3), m.float(2, 3)), case(m.float(0, 0), m.float(0, 2)),
+        case(m.complex(2, 3, 3) + 3 * np.eye(3), m.complex(2, 3, 2)),
     ]  # fmt: skip
 
 
@@ -163,20 +163,21 @@ def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = Fals
 
 
 def _inverse_samples(m: SampleMaker) -> Calls:
-    return [case(regular(m, 4, 4)), case(regular(m, 2, 3, 3)), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 3, 3)), case(m.float(0, 0)), case(m.float(2, 0, 3, 3))]
+    return [*some, case(m.complex(2, 3, 3) + 3 * np.eye(3))]
 
 
 @op(samples=_inverse_samples)
 def inverse(a: Value, operator: str = "linalg.inv") -> Node:
     """The inverse matrices."""
-    require_square(operator, a, "A", False)
+    require_square(operator, a, "A")
     return p.inverse(a, part=0, operator=operator)
 
 
 @op(samples=_inverse_samples)
 def inverse_ex(a: Value, *, check_errors: bool = False) -> SolveInfo:
     """``inverse`` that tells of singular matrices instead of raising."""
-    require_square("linalg.inv_ex", a, "A", False)
+    require_square("linalg.inv_ex", a, "A")
     operator = "linalg.inv_ex" if check_errors else ""
     return SolveInfo(*(p.inverse(a, part=part, operator=operator) for part in (0, 1)))
 
@@ -195,8 +196,8 @@ def solve_triangular(
     a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False, operator: str = "linalg.solve_triangular"
 ) -> Node:
     """X with a X = b (X a = b where not ``left``), of a triangle of a; ``unitriangular``: with ones on its diagonal."""
-    require_square(operator, a, "A", False)
-    require_matrices(operator, b, "B", False)
+    require_square(operator, a, "A")
+    require_matrices(operator, b, "B")
     a, b, _ = _matrix_system(operator, a, b, left)
     out = p.triangular_solve(a, b, upper=upper is left, unit=unitriangular)
     return out if left else p.transpose(out)
@@ -214,23 +215,23 @@ def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Node:
     require_square("cholesky_solve", factor, "A")
     require_matrices("cholesky_solve", b, "b")
     factor, b, _ = _matrix_system("cholesky_solve", factor, b, True)
-    lower = p.transpose(factor) if upper else factor
+    lower = p.adjoint(factor) if upper else factor
     half = p.triangular_solve(lower, b, upper=False, unit=False)
-    return p.triangular_solve(p.transpose(lower), half, upper=True, unit=False)
+    return p.triangular_solve(p.adjoint(lower), half, upper=True, unit=False)
 
 
 @op(samples=lambda m: [case(regular(m, 4, 4)), case(regular(m, 2, 3, 3), True), case(m.float(0, 0))])
 def cholesky_inverse(factor: Value, upper: bool = False) -> Node:
     """The inverse of A, of the Cholesky factor of A."""
     require_square("cholesky_inverse", factor)
-    lower = p.transpose(factor) if upper else factor
+    lower = p.adjoint(factor) if upper else factor
     half = p.triangular_solve(lower, p.identity(lower), upper=False, unit=False)
-    return p.matmul(p.transpose(half), half)
+    return p.matmul(p.adjoint(half), half)
 
 
 def _factor_derivative(for_matrix: Node, factor: Node, upper: bool) -> Node:
     """Of A = L L' or U' U, taken for a product of whole matrices, as torch does."""
-    both = p.add(for_matrix, p.transpose(for_matrix))
+    both = p.add(for_matrix, p.adjoint(for_matrix))
     return p.matmul(factor, both) if upper else p.matmul(both, factor)
 
 
@@ -238,7 +239,7 @@ def _cholesky_solve_derivative(cotangents: Sequence[Any], outputs: Sequence[Any]
     (g,), (x,), (b, factor, upper) = cotangents, outputs, arguments
     for_b = cholesky_solve(g, factor, upper)
     wide = broadcast_to(factor, (*x.shape[:-2], *factor.shape[-2:]))
-    for_factor = _factor_derivative(p.neg(p.matmul(for_b, p.transpose(x))), wide, upper)
+    for_factor = _factor_derivative(p.neg(p.matmul(for_b, p.adjoint(x))), wide, upper)
     return _summed_to(for_b, b.shape), _summed_to(for_factor, factor.shape)
 
 
@@ -254,7 +255,8 @@ def _cholesky_inverse_derivative(cotangents: Sequence[Any], outputs: Sequence[An
     return (_factor_derivative(p.neg(p.matmul(p.matmul(x, g), x)), factor, upper),)
 
 
-cholesky_solve.derivative, cholesky_inverse.derivative = _cholesky_solve_derivative, _cholesky_inverse_derivative
+cholesky_solve.derivative = cholesky_solve.complex_derivative = _cholesky_solve_derivative
+cholesky_inverse.derivative = cholesky_inverse.complex_derivative = _cholesky_inverse_derivative
 
 
 # -- LU -----------------------------------------------------------------------------------------------------
@@ -370,6 +372,7 @@ def lu_solve(
         raise RuntimeError(f"{operator}: Number of pivots per batch should be same as the dimension of the matrix")
     packed, b, _ = _matrix_system(operator, packed, b, True) if left else _right_system(operator, packed, b)
     order = p.permutation(broadcast_to(pivots, (*packed.shape[:-2], packed.shape[-1])), rows=packed.shape[-1])
+    packed = conj(packed) if adjoint and packed.dtype.is_complex else packed
     if adjoint is not left:
         half = p.triangular_solve(packed, p.permuted(b, order), upper=False, unit=True)
         out = p.triangular_solve(packed, half, upper=True, unit=False)
@@ -402,7 +405,8 @@ class Reflections(NamedTuple):
 
 def _qr_samples(m: SampleMaker) -> Calls:
     a = regular(m, 5, 3)
-    return [case(a), case(regular(m, 2, 3, 5)), case(regular(m, 4, 4), "complete"), case(a, "r"), case(m.float(0, 3, 2))]
+    some = [case(a), case(regular(m, 2, 3, 5)), case(regular(m, 4, 4), "complete"), case(a, "r"), case(m.float(0, 3, 2))]
+    return [*some, case(m.complex(2, 4, 3))]
 
 
 @op(samples=_qr_samples)
@@ -437,7 +441,7 @@ def _reflections(operator: str, x: Node, tau: Node) -> tuple[Node, Node]:
     x = x if k == x.shape[-1] else p.first_columns(x, k)
     ones = p.on_diagonal(p.constant(1, tau.shape, x.dtype), x.shape[-2], k)
     v = p.add(p.triangle(x, False, True), ones)
-    return v, p.mul(p.matmul(p.transpose(v), v), p.columns_of(tau, k))
+    return v, p.mul(p.matmul(p.adjoint(v), v), p.columns_of(tau, k))
 
 
 @op(samples=lambda m: [case(m.float(5, 3), m.float(3)), case(m.float(2, 4, 4), m.float(2, 2)), case(m.float(0, 3, 2), m.float(0, 2))])
@@ -447,7 +451,7 @@ def householder_product(x: Value, tau: Value) -> Node:
     if is_wide(x):
         raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
     n = x.shape[-1]
-    top = p.transpose(v if v.shape[-2] == n else p.first_rows(v, n))
+    top = p.adjoint(v if v.shape[-2] == n else p.first_rows(v, n))
     inner = p.mul(p.triangular_solve(mixed, top, upper=True, unit=True), p.rows_of(tau, n))
     eye = p.on_diagonal(p.constant(1, (*x.shape[:-2], n), x.dtype), x.shape[-2], n)
     return p.sub(eye, p.matmul(v, inner))
@@ -464,15 +468,15 @@ def ormqr(x: Value, tau: Value, other: Value, left: bool = True, transpose: bool
     v, mixed = _reflections("ormqr", x, tau)
     if not other.shape[-2 if left else -1] == x.shape[-2]:
         raise RuntimeError(f"ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
-    other = other if left else p.transpose(other)
-    inner = p.matmul(p.transpose(v), other)
-    spread = p.rows_of(tau, inner.shape[-1])
+    other = other if left else p.adjoint(other)
+    inner = p.matmul(p.adjoint(v), other)
+    spread = p.rows_of(conj(tau) if transpose is left and tau.dtype.is_complex else tau, inner.shape[-1])
     if transpose is left:
-        inner = p.triangular_solve(p.transpose(mixed), p.mul(inner, spread), upper=False, unit=True)
+        inner = p.triangular_solve(p.adjoint(mixed), p.mul(inner, spread), upper=False, unit=True)
     else:
         inner = p.mul(p.triangular_solve(mixed, inner, upper=True, unit=True), spread)
     out = p.sub(other, p.matmul(v, inner))
-    return out if left else p.transpose(out)
+    return out if left else p.adjoint(out)
 
 
 # -- symmetric indefinite matrices --------------------------------------------------------------------------
@@ -500,7 +504,7 @@ def _symmetric_samples(m: SampleMaker) -> Calls:
 def ldl_factor(x: Value, *, hermitian: bool = False) -> LdlFactors:
     """The packed factors of x = P L D L' P' of symmetric matrices, from their lower triangles; D has blocks of 1 and 2."""
     require_square("torch.linalg.ldl_factor_ex", x)
-    return LdlFactors(*(p.ldl(x, part=i) for i in (0, 1)))
+    return LdlFactors(*(p.ldl(x, part=i, hermitian=hermitian) for i in (0, 1)))
 
 
 @op(samples=_symmetric_samples)
@@ -508,7 +512,7 @@ def ldl_factor_ex(x: Value, *, hermitian: bool = False, check_errors: bool = Fal
     """``ldl_factor`` that also tells of zeros in D, or raises there."""
     require_square("torch.linalg.ldl_factor_ex", x)
     operator = {"operator": "linalg.ldl_factor_ex"} if check_errors else {}
-    return LdlFactorsInfo(*(p.ldl(x, part=i, **operator) for i in range(3)))
+    return LdlFactorsInfo(*(p.ldl(x, part=i, hermitian=hermitian, **operator) for i in range(3)))
 
 
 @op(samples=lambda m: [case(regular(m, 4, 4), np.arange(1, 5, dtype=np.int32), m.float(4, 2))])
@@ -520,4 +524,4 @@ def ldl_solve(factors: Value, pivots: Value, b: Value, *, hermitian: bool = Fals
     require_matrices("torch.linalg.ldl_solve", b, "B")
     factors, b, _ = _matrix_system("torch.linalg.ldl_solve", factors, b, True)
     pivots = p.converted(broadcast_to(pivots, (*factors.shape[:-2], factors.shape[-1])), dtypes.int32)
-    return p.ldl_solve(factors, b, pivots)
+    return p.ldl_solve(factors, b, pivots, hermitian=hermitian)

@@ -559,11 +559,22 @@ def logaddexp2(x: Value, other: Value) -> Node:
     return _log_of_sum(x, other, "2")
 
 
+def _log_of_sum_derivative(g: Node, x: Node, y: Node, scale: float) -> tuple[Node, Node]:
+    """sigmoid(x - y) and sigmoid(y - x), of equal infinities 1/2: smooth at x = y, where the larger of both is not."""
+    infinite = p.eq(x, y) & p.eq(p.abs_(x), p.number(math.inf, x))
+    gap = p.mul(p.where(infinite, p.number(0, x), p.sub(x, y)), p.number(scale, x))
+    return p.mul(g, sigmoid(gap)), p.mul(g, sigmoid(p.neg(gap)))
+
+
+logaddexp.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], arguments[0], arguments[1], 1.0)
+logaddexp2.derivative = lambda g, out, arguments: _log_of_sum_derivative(g[0], arguments[0], arguments[1], math.log(2))
+
+
 @op("pointwise", promote="float", samples=s.both_positive)
 def xlogy(x: Value, other: Value) -> Node:
-    """x * log(other); 0 where x is 0 and ``other`` is not NaN."""
+    """x * log(other); 0 where x is 0 and ``other`` is not NaN. Its slope by x is log(other), where that is finite at x = 0, else 0."""
     zero = p.number(0, x)
-    nothing = p.eq(x, zero) & p.invert(p.isnan(other))
+    nothing = p.eq(x, zero) & (p.le(other, zero) | p.eq(other, p.number(math.inf, x)))
     return p.where(nothing, zero, p.mul(x, p.log(p.where(nothing, p.number(1, x), other))))
 
 

@@ -111,7 +111,8 @@ def entr(x: Value) -> Node:
 def xlog1py(x: Value, other: Value) -> Node:
     """x * log1p(other); 0 where x is 0 and ``other`` is not NaN."""
     zero = p.number(0, x)
-    nothing = p.bitwise_and(p.eq(x, zero), p.invert(p.isnan(other)))
+    far = p.bitwise_or(p.le(other, p.number(-1, x)), p.eq(other, p.number(math.inf, x)))
+    nothing = p.bitwise_and(p.eq(x, zero), far)
     return p.where(nothing, zero, p.mul(x, p.log1p(p.where(nothing, zero, other))))
 
 
@@ -125,7 +126,7 @@ def _zeta_samples(make: s.SampleMaker) -> Iterator[s.Call]:
 def zeta(x: Value, other: Value) -> Node:
     """Hurwitz' zeta function: the sum over k >= 0 of (other + k) ** -x, for x > 1.
 
-    Infinite at x = 1 and at other = 0, -1, ...; NaN for x < 1, for other < 0 where x is no integer, and for other < -10.
+    Infinite at x = 1 and at other = 0, -1, ...; NaN for x < 1, and for other < 0 where x is no integer.
     """
     return p.hurwitz_zeta(x, other)
 
@@ -148,7 +149,7 @@ def _polygamma_samples(make: s.SampleMaker) -> Iterator[s.Call]:
 
 @_special(_polygamma_samples)
 def polygamma(n: int, x: Value) -> Node:
-    """The ``n``-th derivative of digamma; for n > 1 NaN below -10."""
+    """The ``n``-th derivative of digamma."""
     if n < 0:
         raise RuntimeError(f"polygamma: polygamma(n, x) does not support negative n, got {n}")
     if n < 2:

@@ -12,11 +12,12 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.complex import sgn
 from flambeau.ops.declare import Value, broadcast_to, normalize_dim, op
 from flambeau.ops.factor import is_wide, positive, regular, require_factorable, require_matrices, require_square
 from flambeau.ops.reduce import kept, reduced, restored, size_number, vector_norm
 from flambeau.ops.samples import torch_norms
-from flambeau.prims.complex import conj
+from flambeau.prims.complex import angle, conj
 
 EPSILON = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
 
@@ -42,31 +43,15 @@ def _symmetric_samples(m: SampleMaker) -> Calls:
 
 @op(samples=_symmetric_samples)
 def eigh(x: Value, UPLO: str = "L", operator: str = "linalg.eigh") -> Eigenpairs:
-    """Eigenvalues and orthonormal eigenvectors of symmetric matrices, from their lower (``UPLO`` "U": upper) triangles."""
+    """Eigenvalues and orthonormal eigenvectors of symmetric or Hermitian matrices, from their lower (``UPLO`` "U": upper) triangles."""
     require_square(operator, x)
     return Eigenpairs(*(p.eigh(x, lower=_lower(UPLO), part=i, operator=operator) for i in (0, 1)))
 
 
 @op(samples=_symmetric_samples)
 def eigvalsh(x: Value, UPLO: str = "L") -> Node:
-    """The eigenvalues of symmetric matrices in ascending order; of Hermitian ones each is one of a pair of the real form."""
-    if x.dtype.is_complex:
-        require_square("linalg.eigvalsh", x, "A", False)
-        lower = _lower(UPLO)
-        half, diagonal = p.triangle(x, not lower, True), p.part(p.diagonal(x), index=0)
-        diagonal = p.pair(diagonal, p.number(0, diagonal))
-        whole = p.add(half, p.add(conj(p.transpose(half)), p.on_diagonal(diagonal, x.shape[-1], x.shape[-1])))
-        # As torch, the derivative is that of the whole matrix.
-        return _mean_of_pairs(p.eigh(p.real_form(p.attach(whole, x)), lower=True, part=0, operator="linalg.eigvalsh"))
+    """The eigenvalues of symmetric or Hermitian matrices in ascending order."""
     return eigh(x, UPLO, "linalg.eigvalsh").eigenvalues
-
-
-def _mean_of_pairs(values: Node) -> Node:
-    """Of sorted values that come twice each one, so that the derivative does not depend on which of a pair is which."""
-    *batch, twice = values.shape
-    pairs = p.reshape(values, shape=(*batch, twice // 2, 2))
-    total = p.reduce(pairs, kind="sum", axes=(values.rank,))
-    return p.mul(total, p.number(0.5, total))
 
 
 class Eigen(NamedTuple):
@@ -80,11 +65,10 @@ class Eigen(NamedTuple):
 def eig(x: Value, operator: str = "linalg.eig") -> Eigen:
     """Eigenvalues and eigenvectors of square matrices, complex, in the order in which LAPACK finds them."""
     require_square(operator, x)
-    parts = [p.eig(x, part=i, operator=operator) for i in range(4)]
-    return Eigen(p.pair(*parts[:2]), p.pair(*parts[2:]))
+    return Eigen(*p.eigenpairs(x, operator))
 
 
-@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0))])
+@op(samples=lambda m: [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(0, 0)), case(m.complex(3, 3))])
 def eigvals(x: Value) -> Node:
     """The eigenvalues of square matrices, complex."""
     return eig(x, "linalg.eigvals").eigenvalues
@@ -100,7 +84,8 @@ class SingularVectors(NamedTuple):
 
 
 def _any_samples(m: SampleMaker) -> Calls:
-    return [case(regular(m, 4, 4)), case(regular(m, 2, 3, 5)), case(regular(m, 5, 3)), case(m.float(0, 3)), case(m.float(0, 2, 2))]
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 3, 5)), case(regular(m, 5, 3)), case(m.float(0, 3)), case(m.float(0, 2, 2))]
+    return [*some, case(m.complex(2, 4, 3))]
 
 
 def singular_parts(x: Node, full: bool, operator: str) -> SingularVectors:
@@ -109,7 +94,7 @@ def singular_parts(x: Node, full: bool, operator: str) -> SingularVectors:
     if m == 0 or n == 0:
         batch = x.shape[:-2]
         u, v = (p.constant(0, (*batch, *shape), x.dtype) for shape in ((m, m if full else 0), (n if full else 0, n)))
-        return SingularVectors(p.identity(u) if full else u, p.constant(0, (*batch, 0), x.dtype), p.identity(v) if full else v)
+        return SingularVectors(p.identity(u) if full else u, p.constant(0, (*batch, 0), x.dtype.to_real()), p.identity(v) if full else v)
     return SingularVectors(*(p.svd(x, wide=is_wide(x), full=full, part=i, operator=operator) for i in range(3)))
 
 
@@ -122,10 +107,8 @@ def svd(x: Value, full_matrices: bool = True, operator: str = "linalg.svd") -> S
 
 @op(samples=_any_samples)
 def svdvals(x: Value, operator: str = "linalg.svdvals") -> Node:
-    """The singular values of matrices in descending order; of complex ones each is one of a pair of the real form."""
-    require_matrices(operator, x, "A", False)
-    if x.dtype.is_complex:
-        return _mean_of_pairs(singular_parts(p.real_form(x), False, operator).S)
+    """The singular values of matrices in descending order."""
+    require_matrices(operator, x)
     return singular_parts(x, False, operator).S
 
 
@@ -143,15 +126,15 @@ def _threshold(values: Node, x: Node, atol: Node | None, rtol: Node | None) -> N
     top = p.reduce(values, kind="max", axes=(values.rank - 1,))
     if rtol is None:
         m, n = x.shape[-2:]
-        relative = p.mul(size_number(n if is_wide(x) else m, top), p.number(EPSILON[x.dtype], top))
+        relative = p.mul(size_number(n if is_wide(x) else m, top), p.number(EPSILON[top.dtype], top))
         if atol is not None:
-            given = broadcast_to(p.converted(atol, x.dtype), batch)
+            given = broadcast_to(p.converted(atol, top.dtype), batch)
             relative = p.where(p.lt(p.number(0, given), given), p.number(0, relative), relative)
     else:
-        relative = broadcast_to(p.converted(rtol, x.dtype), batch)
+        relative = broadcast_to(p.converted(rtol, top.dtype), batch)
     limit = p.mul(relative, top)
     if atol is not None:
-        limit = p.maximum(limit, broadcast_to(p.converted(atol, x.dtype), batch))
+        limit = p.maximum(limit, broadcast_to(p.converted(atol, top.dtype), batch))
     return p.rows_of(limit, values.shape[-1])
 
 
@@ -171,30 +154,36 @@ def matrix_rank(x: Value, atol: Value | None = None, rtol: Value | None = None, 
     return p.reduce(p.cast(above, to=dtypes.int64), kind="sum", axes=(values.rank - 1,))
 
 
-@op(samples=lambda m: [case(regular(m, 4, 4)), case(regular(m, 2, 5, 3), 1e-3), case(regular(m, 2, 3, 5), None, 1e-3)])
+def _pinv_samples(m: SampleMaker) -> Calls:
+    some = [case(regular(m, 4, 4)), case(regular(m, 2, 5, 3), 1e-3), case(regular(m, 2, 3, 5), None, 1e-3)]
+    return [*some, case(m.complex(4, 3))]
+
+
+@op(samples=_pinv_samples)
 def pinv(x: Value, atol: Value | None = None, rtol: Value | None = None, hermitian: bool = False) -> Node:
     """The pseudoinverse (Moore and Penrose), without singular values up to max(atol, rtol * the largest)."""
     require_matrices("linalg.pinv", x)
     if hermitian:
         require_square("linalg.pinv", x)
     if x.shape[-1] == 0 or x.shape[-2] == 0:
-        return p.transpose(x)
+        return p.adjoint(x)
     if hermitian:
         signed, u = (p.eigh(x, lower=True, part=i, operator="linalg.eigh") for i in (0, 1))
-        values, v = p.abs_(signed), p.mul(u, p.columns_of(p.sign(signed), x.shape[-1]))
+        values, v = p.abs_(signed), p.mul(u, p.like(p.columns_of(p.sign(signed), x.shape[-1]), u))
     else:
         u, values, turned = singular_parts(x, False, "linalg.svd")
-        v = p.transpose(turned)
+        v = p.adjoint(turned)
     above = p.lt(_threshold(values, x, atol, rtol), values)
     one = p.number(1, values)
     inverse = p.where(above, p.div(one, p.where(above, values, one)), p.number(0, values))
-    return p.matmul(p.mul(v, p.columns_of(inverse, v.shape[-2])), p.transpose(u))
+    return p.matmul(p.mul(v, p.like(p.columns_of(inverse, v.shape[-2]), v)), p.adjoint(u))
 
 
 def _pinv_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
     """Golub and Pereyra 1973: the products are ordered so that the smaller sizes meet first."""
     (g,), (inverse,), (x, *_) = cotangents, outputs, arguments
-    g, turned, t, mm = p.transpose(g), p.transpose(inverse), p.transpose, p.matmul
+    t, mm = p.adjoint, p.matmul
+    g, turned = t(g), t(inverse)
     if is_wide(x):
         k = mm(g, inverse)
         outside = mm(k, turned)
@@ -208,7 +197,7 @@ def _pinv_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], argument
     return p.add(first, rest), None, None
 
 
-pinv.derivative = _pinv_derivative
+pinv.derivative = pinv.complex_derivative = _pinv_derivative
 
 
 # -- norms --------------------------------------------------------------------------------------------------
@@ -295,7 +284,8 @@ class LogDeterminant(NamedTuple):
 
 
 def _square_samples(m: SampleMaker) -> Calls:
-    return [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(1, 1)), case(m.float(0, 0)), case(m.float(0, 3, 3))]
+    some = [case(m.float(4, 4)), case(m.float(2, 3, 3)), case(m.float(1, 1)), case(m.float(0, 0)), case(m.float(0, 3, 3))]
+    return [*some, case(m.complex(2, 3, 3))]
 
 
 def _pivots_sign(x: Node) -> tuple[Node, Node]:
@@ -304,7 +294,7 @@ def _pivots_sign(x: Node) -> tuple[Node, Node]:
     places = p.iota(shape=pivots.shape, axis=pivots.rank - 1, dtype=dtypes.int32)
     swapped = p.cast(p.ne(pivots, p.add(places, p.number(1, places))), to=dtypes.int32)
     count = reduced(swapped, "sum", (pivots.rank - 1,))
-    odd = p.cast(p.bitwise_and(count, p.number(1, count)), to=x.dtype)
+    odd = p.converted(p.bitwise_and(count, p.number(1, count)), x.dtype)
     return p.diagonal(packed), p.sub(p.number(1, odd), p.mul(odd, p.number(2, odd)))
 
 
@@ -320,23 +310,26 @@ def _det_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments
     (g,), x = cotangents, arguments[0]
     if x.shape[-1] == 0:
         return (None,)
+    if x.dtype.is_complex:
+        g = conj(g)
     packed, pivots = (p.lu(x, wide=False, part=i) for i in (0, 1))
     diagonal, sign = _pivots_sign(x)
     zero = p.eq(diagonal, p.number(0, diagonal))
-    tiny = p.where(zero, p.number(EPSILON[x.dtype], diagonal), p.number(0, diagonal))
+    tiny = p.where(zero, p.number(EPSILON[x.dtype.to_real()], diagonal), p.number(0, diagonal))
     packed = p.add(packed, p.on_diagonal(tiny, x.shape[-1], x.shape[-1]))
     whole = p.mul(sign, reduced(p.diagonal(packed), "prod", (diagonal.rank - 1,)))
     turned = p.transpose(packed)
     half = p.triangular_solve(turned, _spread_identity(p.mul(g, whole), x), upper=False, unit=False)
     found = p.triangular_solve(turned, half, upper=True, unit=True)
-    return (p.permuted(found, p.inverse_order(p.permutation(pivots, rows=x.shape[-1]))),)
+    found = p.permuted(found, p.inverse_order(p.permutation(pivots, rows=x.shape[-1])))
+    return (conj(found) if x.dtype.is_complex else found,)
 
 
 def _spread_identity(factor: Node, x: Node) -> Node:
     return p.mul(p.identity(x), restored(factor, (x.rank - 2, x.rank - 1), x.shape))
 
 
-det.derivative = _det_derivative
+det.derivative = det.complex_derivative = _det_derivative
 
 
 @op(samples=_square_samples)
@@ -345,25 +338,32 @@ def slogdet(x: Value, operator: str = "linalg.slogdet") -> LogDeterminant:
     require_square(operator, x)
     diagonal, sign = _pivots_sign(x)
     axes = (diagonal.rank - 1,)
-    return LogDeterminant(
-        p.mul(sign, reduced(p.sign(diagonal), "prod", axes)), reduced(p.log(p.abs_(diagonal)), "sum", axes)
-    )  # fmt: skip
+    signs = sgn(diagonal) if x.dtype.is_complex else p.sign(diagonal)
+    return LogDeterminant(p.mul(sign, reduced(signs, "prod", axes)), reduced(p.log(p.abs_(diagonal)), "sum", axes))
 
 
 def _slogdet_derivative(cotangents: Sequence[Any], outputs: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
-    g, x = cotangents[1], arguments[0]
-    if g is None or x.shape[-1] == 0:
+    """(g + i Im(s' gs)) times the adjoint inverse, with the sign s and its cotangent gs."""
+    (turn, g), (sign, _), x = cotangents, outputs, arguments[0]
+    if x.shape[-1] == 0:
         return (None,)
-    return (p.transpose(p.solve(x, _spread_identity(g, x), part=0, operator="")),)
+    if x.dtype.is_complex and turn is not None:
+        turned = p.part(p.mul(turn, conj(sign)), index=1)
+        g = p.pair(p.number(0, turned) if g is None else g, turned)
+    if g is None:
+        return (None,)
+    return (p.solve(p.adjoint(x), _spread_identity(p.like(g, x), x), part=0, operator=""),)
 
 
-slogdet.derivative = _slogdet_derivative
+slogdet.derivative = slogdet.complex_derivative = _slogdet_derivative
 
 
 @op(samples=lambda m: [case(positive(m, 3, 3)), case(positive(m, 2, 2, 2)), case(positive(m, 1, 1))])
 def logdet(x: Value) -> Node:
     """The logarithm of determinants; NaN of negative ones."""
     sign, size = slogdet(x, "logdet")
+    if x.dtype.is_complex:
+        return p.pair(size, angle(sign))
     return p.where(p.lt(sign, p.number(0, sign)), p.number(math.nan, size), size)
 
 
@@ -374,13 +374,13 @@ MOST_SQUARINGS = 24
 LARGEST_NORM = {dtypes.float32: 4.0, dtypes.float64: 1.0}
 
 
-@op(samples=lambda m: [case(m.float(3, 3)), case(10 * m.float(2, 2, 2)), case(m.float(0, 0))])
+@op(promote="arithmetic", samples=lambda m: [case(m.float(3, 3)), case(10 * m.float(2, 2, 2)), case(m.float(0, 0))])
 def matrix_exp(x: Value, squarings: int = MOST_SQUARINGS) -> Node:
     """exp(x): Taylor's polynomial of degree 19 of x / 2^s, squared s times; s, at most ``squarings``, makes the norm small.
 
     Paterson and Stockmeyer's evaluation; Moler and Van Loan, Nineteen dubious ways to compute the exponential of a matrix (2003).
     """
-    require_square("linalg.matrix_exp", x, "A", False)
+    require_square("linalg.matrix_exp", x)
     if x.shape[-1] == 0:
         return x
     axes = (x.rank - 2, x.rank - 1)

@@ -60,12 +60,28 @@ class Adagrad(Optimizer):
         loss = loss_of(closure)
         with no_grad():
             for group in self.groups():
+                sparse = [p for p in group["params"] if p._grad is not None and p._grad.is_sparse]
+                for parameter in sparse:
+                    self._update_rows(group, parameter, self.state[parameter])
+                group = {**group, "params": [p for p in group["params"] if p not in set(sparse)]} if sparse else group  # noqa: PLW2901
                 for bucket in buckets(self, group, self._start):
                     ops.adagrad_step(
                         bucket.params, bucket.grads, bucket.of("sum"), bucket.step, group["lr"], group["lr_decay"],
                         group["weight_decay"], group["eps"], group["maximize"],
                     )  # fmt: skip
         return loss
+
+    @staticmethod
+    def _update_rows(group: dict[str, Any], parameter: Any, state: dict[str, Any]) -> None:
+        """The step of a parameter with a sparse gradient: of the rows that the gradient has."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError("Adagrad: weight_decay option is not compatible with sparse gradients; set it to 0")
+        gradient = parameter._grad.coalesce()
+        rows, values = tuple(gradient.indices().unbind(0)), -gradient.values() if group["maximize"] else gradient.values()
+        state["step"] = state["step"] + 1  # no longer shared
+        state["sum"].index_put_(rows, values * values, accumulate=True)
+        rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        parameter.index_put_(rows, -rate * values / (state["sum"][rows].sqrt() + group["eps"]), accumulate=True)
 
     @staticmethod
     def _start(parameter: Tensor, state: dict[str, Any]) -> None:

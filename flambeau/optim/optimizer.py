@@ -86,6 +86,8 @@ class Optimizer:
     Raises TypeError and ValueError for parameters that cannot be optimized.
     """
 
+    OptimizerPreHook = OptimizerPostHook = Hook
+
     # Settings that states saved before the setting existed lack, and what they stand for there.
     _absent: Mapping[str, Any] = {}
     # What captures rely on only as far as a program checks it again.
@@ -172,7 +174,7 @@ class Optimizer:
             packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append(packed)
         state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
-        result: StateDict = {"state": state, "param_groups": groups}
+        result: StateDict = {"state": _with_own_steps(state), "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             changed = hook(self, result)
             result = result if changed is None else changed
@@ -279,6 +281,18 @@ _HOOKS = (
 )  # fmt: skip
 
 
+def _with_own_steps(states: dict[Any, Any]) -> dict[Any, Any]:
+    """States in which no two parameters share a count: whoever loads them may step each by itself, as PyTorch does."""
+    met: set[int] = set()
+    for key, state in states.items():
+        step = state.get("step") if isinstance(state, dict) else None
+        if isinstance(step, Tensor):
+            if id(step) in met:
+                states[key] = {**state, "step": step.clone()}
+            met.add(id(step))
+    return states
+
+
 def _for_parameter(parameter: Tensor, value: Any, key: str = "") -> Any:
     """Loaded state with its tensors in the type and on the device of the parameter; step counts stay as they are."""
     if isinstance(value, Tensor):
@@ -352,7 +366,7 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, tuple) and all(isinstance(v, float) for v in value):
             settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
         elif name != "params":
-            capture.guard(lambda name=name: group.get(name))
+            capture.guard(functools.partial(group.get, name))
     capture.guard(lambda: _members(optimizer, group))
     return settings
 
@@ -491,6 +505,8 @@ class PerParameterOptimizer(Optimizer):
     """
 
     _absent = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    # Whether `_update` sees to the decay of weights itself.
+    _decays_alone = False
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -505,7 +521,7 @@ class PerParameterOptimizer(Optimizer):
                     count = float(bucket.step.add_(1))
                     for parameter, gradient, state in zip(bucket.params, bucket.grads, bucket.states, strict=True):
                         gradient = -gradient if group["maximize"] else gradient
-                        if group["weight_decay"] and not group.get("decoupled_weight_decay"):
+                        if group.get("weight_decay") and not (self._decays_alone or group.get("decoupled_weight_decay")):
                             gradient = gradient + group["weight_decay"] * parameter
                         self._update(group, count, parameter, gradient, {key: real_view(value) for key, value in state.items()})
         return loss

@@ -51,7 +51,7 @@ class SGD(Optimizer):
         loss = loss_of(closure)
         with no_grad():
             for group in self.groups():
-                members = with_gradients(group["params"])
+                members = [p for p in with_gradients(group["params"]) if not self._updated_sparse(group, p)]
                 if group["momentum"] == 0:
                     self._update(group, members, None)
                     continue
@@ -75,6 +75,21 @@ class SGD(Optimizer):
             state = self.state[parameter]
             if state.get("momentum_buffer") is None:
                 state["momentum_buffer"] = empty_like(parameter)
+
+    def _updated_sparse(self, group: dict[str, Any], parameter: Any) -> bool:
+        """Whether a parameter has a sparse gradient, which is then stepped against in its rows alone."""
+        if not parameter._grad.is_sparse:
+            return False
+        if group["weight_decay"] != 0:
+            raise RuntimeError("SGD: weight_decay option is not compatible with sparse gradients; set it to 0")
+        gradient, state = -parameter._grad if group["maximize"] else parameter._grad, self.state[parameter]
+        if group["momentum"] != 0:
+            before = state.get("momentum_buffer")
+            moved = gradient.clone() if before is None else before * group["momentum"] + gradient * (1 - group["dampening"])
+            state["momentum_buffer"] = moved
+            gradient = gradient + moved * group["momentum"] if group["nesterov"] else moved
+        parameter.add_(gradient, alpha=-float(group["lr"]))
+        return True
 
     def _update(self, group: dict[str, Any], params: list[Any], buffers: list[Any] | None, first: bool = False) -> None:
         if params:

@@ -83,6 +83,11 @@ def pair(real: Node, imaginary: Node) -> Node:
     return _PAIR(real, imaginary)
 
 
+def joined(real: Node, imaginary: Node) -> Node:
+    """`pair` as a node of its own, whatever the parts are."""
+    return _PAIR(real, imaginary)
+
+
 def parts(z: Node) -> tuple[Node, Node]:
     """The real and imaginary parts; of a real node itself and 0."""
     if not z.dtype.is_complex:
@@ -276,10 +281,33 @@ def _either(combine: Prim, join: Prim) -> Callable[..., Node]:
 
 
 # -- elementary functions -------------------------------------------------------------------------------
+# Where infinities and NaN meet zeros, the products of the formulas are NaN; what C99's annex G says takes their places there.
+def _infinite(x: Node) -> Node:
+    return p.eq(p.abs_(x), p.number(math.inf, x))
+
+
+def _wild(x: Node) -> Node:
+    return p.bitwise_or(_infinite(x), p.isnan(x))
+
+
+def _along(size: Node, b: Node, kept: Node) -> Node:
+    """size * cos(b), and ``size`` itself for a ``b`` without a cosine where it is ``kept``."""
+    return p.where(p.bitwise_and(_wild(b), kept), size, p.mul(size, p.cos(b)))
+
+
+def _across(size: Node, b: Node) -> Node:
+    """size * sin(b), and a zero where b is one and ``size`` no finite number."""
+    zero = p.number(0, b)
+    nothing = p.bitwise_and(p.eq(b, zero), _wild(size))
+    return p.where(nothing, p.mul(b, p.copysign(p.number(1, size), size)), p.mul(size, p.sin(b)))
+
+
 def _exp(z: Node) -> Node:
     a, b = parts(z)
     size = p.exp(a)
-    return pair(p.mul(size, p.cos(b)), p.mul(size, p.sin(b)))
+    vanished = p.eq(a, p.number(-math.inf, a))
+    imaginary = p.where(p.bitwise_and(vanished, _wild(b)), size, _across(size, b))
+    return pair(_along(size, b, p.bitwise_or(vanished, _infinite(a))), imaginary)
 
 
 def _sqrt(z: Node) -> Node:
@@ -309,17 +337,21 @@ def _log1p(z: Node) -> Node:
 def _expm1(z: Node) -> Node:
     a, b = parts(z)
     half = p.sin(p.mul(p.number(0.5, b), b))
-    return pair(p.sub(p.mul(p.expm1(a), p.cos(b)), p.mul(p.number(2, a), p.mul(half, half))), p.mul(p.exp(a), p.sin(b)))
+    real = p.sub(p.mul(p.expm1(a), p.cos(b)), p.mul(p.number(2, a), p.mul(half, half)))
+    wild = p.bitwise_and(_infinite(a), _wild(b))
+    return pair(p.where(wild, p.expm1(a), real), parts(_exp(z))[1])
 
 
 def _sinh(z: Node) -> Node:
     a, b = parts(z)
-    return pair(p.mul(p.sinh(a), p.cos(b)), p.mul(p.cosh(a), p.sin(b)))
+    kept = p.bitwise_or(p.eq(a, p.number(0, a)), _infinite(a))
+    return pair(_along(p.sinh(a), b, kept), _across(p.cosh(a), b))
 
 
 def _cosh(z: Node) -> Node:
     a, b = parts(z)
-    return pair(p.mul(p.cosh(a), p.cos(b)), p.mul(p.sinh(a), p.sin(b)))
+    wild = p.bitwise_and(p.eq(a, p.number(0, a)), _wild(b))
+    return pair(_along(p.cosh(a), b, _infinite(a)), p.where(wild, a, _across(p.sinh(a), b)))
 
 
 def _tanh(z: Node) -> Node:
@@ -333,7 +365,11 @@ def _tanh(z: Node) -> Node:
     real = p.div(p.mul(p.mul(spread, p.sqrt(p.add(one, square))), sine), below)
     far = p.lt(p.number(10.0 if a.dtype.itemsize == 4 else 20.0, a), p.abs_(a))
     tail = p.mul(p.mul(p.sin(b), p.cos(b)), p.mul(four, p.exp(p.mul(p.number(-2, a), p.abs_(a)))))
-    return pair(p.where(far, p.copysign(one, a), real), p.where(far, tail, p.div(t, below)))
+    zero = p.number(0, a)
+    nowhere = p.bitwise_and(_wild(b), p.lt(p.abs_(a), p.number(math.inf, a)))  # a finite number beside infinity or NaN
+    tail = p.where(_wild(b), p.where(nowhere, p.sub(b, b), zero), tail)
+    real, imaginary = p.where(far, p.where(nowhere, p.sub(b, b), p.copysign(one, a)), real), p.where(far, tail, p.div(t, below))
+    return pair(p.where(p.eq(a, zero), a, real), p.where(p.bitwise_and(p.eq(b, zero), p.isnan(a)), b, imaginary))
 
 
 def times_i(z: Node) -> Node:
@@ -359,22 +395,41 @@ def _around_one(z: Node) -> tuple[Node, Node]:
     return pair(p.sub(one, a), p.neg(b)), pair(p.add(one, a), b)
 
 
+def _far(z: Node, real: Node, imaginary: Node, near: tuple[Node, Node]) -> tuple[Node, Node]:
+    """The parts of a function at infinity, and those that its formula gives elsewhere."""
+    a, b = parts(z)
+    infinite = p.bitwise_or(_infinite(a), _infinite(b))
+    return p.where(infinite, real, near[0]), p.where(infinite, imaginary, near[1])
+
+
 def _asin(z: Node) -> Node:
-    a, _ = parts(z)
+    a, b = parts(z)
     u, v, x, y = _roots(*_around_one(z))
-    return pair(p.atan2(a, p.sub(p.mul(u, x), p.mul(v, y))), p.asinh(p.sub(p.mul(u, y), p.mul(v, x))))
+    near = p.atan2(a, p.sub(p.mul(u, x), p.mul(v, y))), p.asinh(p.sub(p.mul(u, y), p.mul(v, x)))
+    real, imaginary = _far(z, p.atan2(a, p.abs_(b)), p.copysign(p.number(math.inf, b), b), near)
+    return pair(p.where(p.bitwise_and(p.eq(a, p.number(0, a)), p.isnan(b)), a, real), imaginary)
 
 
 def _acos(z: Node) -> Node:
+    a, b = parts(z)
     u, v, x, y = _roots(*_around_one(z))
-    return pair(p.mul(p.number(2, u), p.atan2(u, x)), p.asinh(p.sub(p.mul(x, v), p.mul(y, u))))
+    near = p.mul(p.number(2, u), p.atan2(u, x)), p.asinh(p.sub(p.mul(x, v), p.mul(y, u)))
+    real, imaginary = _far(z, p.atan2(p.abs_(b), a), p.neg(p.copysign(p.number(math.inf, b), b)), near)
+    return pair(_right_angle(a, b, real), imaginary)
+
+
+def _right_angle(a: Node, b: Node, turn: Node) -> Node:
+    """pi / 2 for a = 0 and a NaN beside it, else ``turn``."""
+    return p.where(p.bitwise_and(p.eq(a, p.number(0, a)), p.isnan(b)), p.number(math.pi / 2, a), turn)
 
 
 def _acosh(z: Node) -> Node:
     a, b = parts(z)
     one = p.number(1, a)
     u, v, x, y = _roots(pair(p.sub(a, one), b), pair(p.add(a, one), b))
-    return pair(p.asinh(p.add(p.mul(u, x), p.mul(v, y))), p.mul(p.number(2, a), p.atan2(v, x)))
+    near = p.asinh(p.add(p.mul(u, x), p.mul(v, y))), p.mul(p.number(2, a), p.atan2(v, x))
+    real, imaginary = _far(z, p.number(math.inf, a), p.atan2(b, a), near)
+    return pair(real, _right_angle(a, b, imaginary))
 
 
 def _atanh(z: Node) -> Node:
@@ -384,7 +439,10 @@ def _atanh(z: Node) -> Node:
     square = p.mul(b, b)
     size = p.log1p(p.div(p.mul(p.number(4, a), a), p.add(p.mul(apart, apart), square)))
     turn = p.atan2(p.mul(p.number(2, b), b), p.sub(p.mul(apart, p.add(one, a)), square))
-    return pair(p.mul(p.number(0.25, a), size), p.mul(p.number(0.5, a), turn))
+    quarter = p.where(p.isnan(b), b, p.copysign(p.number(math.pi / 2, b), b))
+    near = p.mul(p.number(0.25, a), size), p.mul(p.number(0.5, a), turn)
+    real, imaginary = _far(z, p.copysign(p.number(0, a), a), quarter, near)
+    return pair(p.where(p.eq(a, p.number(0, a)), a, real), imaginary)
 
 
 def _scaled(function: Callable[[Node], Node], factor: float) -> Callable[[Node], Node]:
@@ -463,7 +521,7 @@ def _raised(z: Node, w: Node) -> Node:
 
 
 # -- reductions -----------------------------------------------------------------------------------------
-def _along(x: Node, axis: int, start: Dim, size: Dim) -> Node:
+def _part_along(x: Node, axis: int, start: Dim, size: Dim) -> Node:
     return s.slice_(x, **s.select_index(axis, start, size, 1, x.shape))
 
 
@@ -480,7 +538,7 @@ def _product(z: Node, axis: int) -> Node:
     while size > 1:
         z = _longer(z, axis, 0, 1) if size % 2 else z
         size = (size + 1) // 2
-        z = _mul(_along(z, axis, 0, size), _along(z, axis, size, size))
+        z = _mul(_part_along(z, axis, 0, size), _part_along(z, axis, size, size))
     return s.reshape(z, shape=(*z.shape[:axis], *z.shape[axis + 1 :]))
 
 
@@ -497,7 +555,7 @@ def _scan(z: Node, kind: str, axis: int) -> Node:
         return _by_parts(r.scan)(z, kind=kind, axis=axis) if kind == "sum" else Prim.of_complex(_unordered, z)
     size, step = specialize(z.shape[axis]), 1
     while step < size:  # Hillis and Steele: each place takes in what is ``step`` before it
-        z = _mul(z, _longer(_along(z, axis, 0, size - step), axis, step, 0))
+        z = _mul(z, _longer(_part_along(z, axis, 0, size - step), axis, step, 0))
         step *= 2
     return z
 

@@ -7,6 +7,7 @@ Derivatives: Giles, An extended collection of matrix derivative results (2008); 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -78,13 +79,13 @@ def identity(like: Node) -> Node:
     return triangle(triangle(s.constant(1, like.shape, like.dtype), False), True)
 
 
-def _half_diagonal(x: Node) -> Node:
-    row, column = (s.iota(shape=x.shape, axis=x.rank - 2 + i, dtype=dtypes.int64) for i in (0, 1))
-    return p.where(p.eq(row, column), p.mul(x, p.number(0.5, x)), x)
+def adjoint(x: Node) -> Node:
+    """The transposed matrices, conjugated where they are complex."""
+    return c.conj(transpose(x)) if x.dtype.is_complex else transpose(x)
 
 
 def _skew(x: Node) -> Node:
-    return p.sub(x, transpose(x))
+    return p.sub(x, adjoint(x))
 
 
 def _least(x: Aval | Node, wide: bool) -> Dim:
@@ -138,16 +139,16 @@ def _each(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
 # -- Cholesky -----------------------------------------------------------------------------------------------
 def _cholesky_reference(x: Any, upper: bool) -> tuple[Any, ...]:
     n = len(x)
-    x = np.triu(x).T.copy() if upper else np.tril(x)
+    x = np.triu(x).conj().T.copy() if upper else np.tril(x)
     info = 0
     for j in range(n):
-        pivot = x[j, j] - x[j, :j] @ x[j, :j]
+        pivot = np.real(x[j, j] - x[j, :j] @ x[j, :j].conj())
         if not pivot > 0:
             info = j + 1
             break
         x[j, j] = np.sqrt(pivot)
-        x[j + 1 :, j] = (x[j + 1 :, j] - x[j + 1 :, :j] @ x[j, :j]) / x[j, j]
-    return x.T if upper else x, np.int32(info)
+        x[j + 1 :, j] = (x[j + 1 :, j] - x[j + 1 :, :j] @ x[j, :j].conj()) / x[j, j]
+    return x.conj().T if upper else x, np.int32(info)
 
 
 cholesky = prim(
@@ -159,11 +160,12 @@ cholesky = prim(
 
 @cholesky.differentiate
 def _cholesky_derivative(g: Node, out: Node, x: Node, upper: bool, part: int, operator: str) -> Gradients:
-    lower, g = (transpose(out), transpose(g)) if upper else (out, g)
-    inner = _half_diagonal(triangle(matmul(transpose(lower), triangle(g, False)), False))
-    inner = p.mul(p.add(inner, transpose(inner)), p.number(0.5, inner))
-    half = triangular_solve(transpose(lower), inner, upper=True, unit=False)
-    return (transpose(triangular_solve(transpose(lower), transpose(half), upper=True, unit=False)),)
+    lower, g = (adjoint(out), adjoint(g)) if upper else (out, g)
+    inner = matmul(adjoint(lower), triangle(g, False))
+    inner = p.add(triangle(inner, False), adjoint(triangle(inner, False, True)))
+    inner = p.mul(inner, p.number(0.5, inner))
+    half = triangular_solve(adjoint(lower), inner, upper=True, unit=False)
+    return (adjoint(triangular_solve(adjoint(lower), adjoint(half), upper=True, unit=False)),)
 
 
 # -- triangular systems -------------------------------------------------------------------------------------
@@ -193,17 +195,22 @@ triangular_solve = prim(
 
 @triangular_solve.differentiate
 def _triangular_derivative(g: Node, out: Node, a: Node, b: Node, upper: bool, unit: bool) -> Gradients:
-    for_b = triangular_solve(transpose(a), g, upper=not upper, unit=unit)
-    return triangle(p.neg(matmul(for_b, transpose(out))), upper, unit), for_b
+    for_b = triangular_solve(adjoint(a), g, upper=not upper, unit=unit)
+    return triangle(p.neg(matmul(for_b, adjoint(out))), upper, unit), for_b
 
 
 # -- LU -----------------------------------------------------------------------------------------------------
+def _size(x: Any) -> Any:
+    """What LAPACK compares when it looks for a pivot."""
+    return np.abs(x.real) + np.abs(x.imag)
+
+
 def _eliminated(x: Any) -> tuple[Any, Any, int]:
     """The packed factors, the rows swapped (from 1 on) and the first zero on the diagonal of U (from 1 on), or 0."""
     x = x.copy()
     pivots, info = np.zeros(min(x.shape), np.int32), 0
     for k in range(len(pivots)):
-        row = k + int(np.argmax(np.abs(x[k:, k])))
+        row = k + int(np.argmax(_size(x[k:, k])))
         pivots[k] = row + 1
         x[[k, row]] = x[[row, k]]
         if x[k, k] == 0:
@@ -262,17 +269,17 @@ def _lu_derivative(g: Node, out: Node, x: Node, wide: bool, part: int, operator:
     square = not differs(m, n)
     lead, g_lead = (v if square else first_columns(v, k) if wide else first_rows(v, k) for v in (out, g))
     lower, upper = p.add(triangle(lead, False, True), identity(lead)), triangle(lead, True)
-    below = matmul(transpose(lower), triangle(g_lead, False, True))
-    above = matmul(triangle(g_lead, True), transpose(upper))
+    below = matmul(adjoint(lower), triangle(g_lead, False, True))
+    above = matmul(triangle(g_lead, True), adjoint(upper))
     rest, g_rest = (v if square else last_columns(v, k) if wide else last_rows(v, k) for v in (out, g))
     if wide and not square:
-        below = p.sub(below, matmul(g_rest, transpose(rest)))
+        below = p.sub(below, matmul(g_rest, adjoint(rest)))
     elif not square:
-        above = p.sub(above, matmul(transpose(rest), g_rest))
+        above = p.sub(above, matmul(adjoint(rest), g_rest))
     inner = p.add(triangle(below, False, True), triangle(above, True))
-    found = divided_right(triangular_solve(transpose(lower), inner, upper=True, unit=True), upper)
+    found = divided_right(triangular_solve(adjoint(lower), inner, upper=True, unit=True), upper)
     if wide and not square:
-        found = beside(found, triangular_solve(transpose(lower), g_rest, upper=True, unit=True))
+        found = beside(found, triangular_solve(adjoint(lower), g_rest, upper=True, unit=True))
     elif not square:
         found = s.cat(found, divided_right(g_rest, upper), axis=x.rank - 2)
     named = {"operator": operator} if operator else {}
@@ -282,7 +289,7 @@ def _lu_derivative(g: Node, out: Node, x: Node, wide: bool, part: int, operator:
 
 def divided_right(x: Node, upper: Node) -> Node:
     """x times the inverse of U', of an upper triangle U."""
-    return transpose(triangular_solve(upper, transpose(x), upper=True, unit=False))
+    return adjoint(triangular_solve(upper, adjoint(x), upper=True, unit=False))
 
 
 def inverse_order(order: Node) -> Node:
@@ -312,8 +319,8 @@ solve = prim(
 
 @solve.differentiate
 def _solve_derivative(g: Node, out: Node, a: Node, b: Node, part: int, operator: str) -> Gradients:
-    for_b = solve(transpose(a), g, part=0, operator=operator)
-    return p.neg(matmul(for_b, transpose(out))), for_b
+    for_b = solve(adjoint(a), g, part=0, operator=operator)
+    return p.neg(matmul(for_b, adjoint(out))), for_b
 
 
 def _inverse_reference(a: Any) -> tuple[Any, ...]:
@@ -328,7 +335,7 @@ inverse = prim(
 
 @inverse.differentiate
 def _inverse_derivative(g: Node, out: Node, a: Node, part: int, operator: str) -> Gradients:
-    turned = transpose(out)
+    turned = adjoint(out)
     return (p.neg(matmul(matmul(turned, g), turned)),)
 
 
@@ -350,10 +357,11 @@ eigh = prim(
 @eigh.differentiate
 def _eigh_derivative(g: Node, out: Node, x: Node, lower: bool, part: int, operator: str) -> Gradients:
     values, vectors = (eigh(x, lower=lower, part=i, operator=operator) for i in (0, 1))
-    turned = transpose(vectors)
+    turned = adjoint(vectors)
     if part == 0:
-        return (matmul(p.mul(vectors, columns_of(g, x.shape[-1])), turned),)
-    inner = over_gaps(matmul(turned, g), values)
+        return (matmul(p.mul(vectors, like(columns_of(g, x.shape[-1]), vectors)), turned),)
+    inner = _skew(matmul(turned, g))  # a symmetric part of the gradient would only turn eigenvectors of equal values
+    inner = over_gaps(p.mul(inner, p.number(0.5, inner)), values)
     return (matmul(matmul(vectors, inner), turned),)
 
 
@@ -363,67 +371,57 @@ def over_gaps(x: Node, values: Node) -> Node:
     gaps = p.sub(columns_of(values, n), rows_of(values, n))
     one = identity(gaps)
     on = p.ne(one, p.number(0, one))
-    return p.where(on, p.number(0, x), p.div(x, p.where(on, one, gaps)))
+    return p.where(on, p.number(0, x), p.div(x, like(p.where(on, one, gaps), x)))
+
+
+def like(x: Node, other: Node) -> Node:
+    """Real numbers as complex ones where ``other`` is complex."""
+    return x if x.dtype is other.dtype else c.pair(x, p.number(0, x))
 
 
 # -- eigenvalues of any square matrices ---------------------------------------------------------------------
 def _eig_reference(x: Any) -> tuple[Any, ...]:
     values, vectors = np.linalg.eig(x)
+    if np.iscomplexobj(x):
+        return values, None, vectors
     return np.real(values), np.imag(values), np.real(vectors), np.imag(vectors)
 
 
 eig = prim(
     "eig", "factor", _parts("eig", _line, _line, _same, _same), _each(_eig_reference),
-    "parts: the eigenvalues' real and imaginary parts, those of the eigenvectors, which are columns of length 1",
+    "parts: the eigenvalues' real and imaginary parts, those of the eigenvectors, which are columns of length 1; of complex matrices "
+    "part 0 is the eigenvalues and part 2 the eigenvectors",
 )  # fmt: skip
 
 
 @eig.differentiate
 def _eig_derivative(g: Node, out: Node, x: Node, part: int, operator: str) -> Gradients:
-    """V'^-1 (diag(gL) + (V' gV - V' V diag(Re(V' gV))) / conj(E)) V' with E[i, j] = w[j] - w[i]; ' also conjugates."""
-    found = [eig(x, part=i, operator=operator) for i in range(4)]
-    values, vectors = c.pair(*found[:2]), c.pair(*found[2:])
-    turned = c.conj(transpose(vectors))
     zero = p.number(0, g)
-    given = c.pair(g, zero) if part % 2 == 0 else c.pair(zero, g)
-    n = x.shape[-1]
-    if part < 2:
-        inner = p.mul(rows_of(given, n), turned)
+    given = g if x.dtype.is_complex else c.pair(g, zero) if part % 2 == 0 else c.pair(zero, g)
+    found = _eig_gradient(given, x, part < 2, operator)
+    return (found if x.dtype.is_complex else c.part(found, index=0),)
+
+
+def eigenpairs(x: Node, operator: str) -> tuple[Node, Node]:
+    """Eigenvalues and eigenvectors, complex."""
+    if x.dtype.is_complex:
+        return eig(x, part=0, operator=operator), eig(x, part=2, operator=operator)
+    found = [eig(x, part=i, operator=operator) for i in range(4)]
+    return c.pair(*found[:2]), c.pair(*found[2:])
+
+
+def _eig_gradient(g: Node, x: Node, of_values: bool, operator: str) -> Node:
+    """V'^-1 (diag(gL) + (V' gV - V' V diag(Re(V' gV))) / conj(E)) V' with E[i, j] = w[j] - w[i]; ' also conjugates."""
+    values, vectors = eigenpairs(x, operator)
+    turned, n = adjoint(vectors), x.shape[-1]
+    if of_values:
+        inner = p.mul(rows_of(g, n), turned)
     else:
-        mixed = matmul(turned, given)
+        mixed = matmul(turned, g)
         lengths = columns_of(s.diagonal(c.part(mixed, index=0)), n)
-        mixed = p.sub(mixed, p.mul(matmul(turned, vectors), c.pair(lengths, p.number(0, lengths))))
+        mixed = p.sub(mixed, p.mul(matmul(turned, vectors), like(lengths, vectors)))
         inner = matmul(over_gaps(mixed, c.conj(values)), turned)
-    return (c.part(solve(turned, inner, part=0, operator=operator), index=0),)
-
-
-# -- complex systems, as real ones of twice the size --------------------------------------------------------
-def real_form(z: Node) -> Node:
-    """[[Re, -Im], [Im, Re]], which multiplies [Re; Im] as z multiplies."""
-    a, b = c.parts(z)
-    return s.cat(beside(a, p.neg(b)), beside(b, a), axis=z.rank - 2)
-
-
-def _from_columns(x: Node, n: Dim) -> Node:
-    return c.pair(first_rows(x, n), last_rows(x, n))
-
-
-def _complex_solve(a: Node, b: Node, part: int, operator: str) -> Node:
-    out = solve(real_form(a), s.cat(*c.parts(b), axis=b.rank - 2), part=part, operator=operator)
-    return _from_columns(out, b.shape[-2]) if part == 0 else out
-
-
-def _complex_inverse(a: Node, part: int, operator: str) -> Node:
-    out = inverse(real_form(a), part=part, operator=operator)
-    return _from_columns(first_columns(out, a.shape[-1]), a.shape[-1]) if part == 0 else out
-
-
-def _complex_triangular_solve(a: Node, b: Node, upper: bool, unit: bool) -> Node:
-    half = triangle(a, upper, unit)
-    return solve(p.add(half, identity(half)) if unit else half, b, part=0, operator="")
-
-
-solve.on_pairs, inverse.on_pairs, triangular_solve.on_pairs = _complex_solve, _complex_inverse, _complex_triangular_solve
+    return solve(turned, inner, part=0, operator=operator)
 
 
 # -- singular values ----------------------------------------------------------------------------------------
@@ -453,22 +451,27 @@ svd = prim(
 def _svd_derivative(g: Node, out: Node, x: Node, wide: bool, full: bool, part: int, operator: str) -> Gradients:
     u, values, v = (svd(x, wide=wide, full=full, part=i, operator=operator) for i in range(3))
     k = _least(x, wide)
-    u, v = first_columns(u, k), first_columns(transpose(v), k)
+    u, v = first_columns(u, k), first_columns(adjoint(v), k)
     if part == 1:
-        return (matmul(p.mul(u, columns_of(g, x.shape[-2])), transpose(v)),)
-    # V's part is U's of the transposed matrix.
-    found = _left_derivative(first_columns(g if part == 0 else transpose(g), k), *((u, values, v) if part == 0 else (v, values, u)))
-    return (found if part == 0 else transpose(found),)
+        return (matmul(p.mul(u, like(columns_of(g, x.shape[-2]), u)), adjoint(v)),)
+    # V's part is U's of the transposed matrix. What turns the columns of both U and V counts once, for U.
+    g = first_columns(g if part == 0 else adjoint(g), k)
+    found = _left_derivative(g, *((u, values, v) if part == 0 else (v, values, u)), part == 0)
+    return (found if part == 0 else adjoint(found),)
 
 
-def _left_derivative(g: Node, u: Node, values: Node, v: Node) -> Node:
-    """U (skew(U' g) / E) S V' + (1 - U U') g S^-1 V' with E[i, j] = s[j]^2 - s[i]^2."""
-    inner = matmul(transpose(u), g)
-    spread = columns_of(values, inner.shape[-2])
-    found = matmul(u, p.mul(over_gaps(_skew(inner), p.mul(values, values)), spread))
+def _left_derivative(g: Node, u: Node, values: Node, v: Node, turns: bool) -> Node:
+    """U (skew(U' g) / E S + i Im(diag(U' g)) / S) V' + (1 - U U') g S^-1 V' with E[i, j] = s[j]^2 - s[i]^2."""
+    inner = matmul(adjoint(u), g)
+    spread = like(columns_of(values, inner.shape[-2]), inner)
+    middle = p.mul(over_gaps(_skew(inner), p.mul(values, values)), spread)
+    if u.dtype.is_complex and turns:
+        angle = p.div(c.part(s.diagonal(inner), index=1), values)
+        middle = p.add(middle, on_diagonal(c.pair(p.number(0, angle), angle), *inner.shape[-2:]))
+    found = matmul(u, middle)
     if differs(u.shape[-2], u.shape[-1]):
-        found = p.add(found, p.div(p.sub(g, matmul(u, inner)), columns_of(values, u.shape[-2])))
-    return matmul(found, transpose(v))
+        found = p.add(found, p.div(p.sub(g, matmul(u, inner)), like(columns_of(values, u.shape[-2]), u)))
+    return matmul(found, adjoint(v))
 
 
 # -- QR -----------------------------------------------------------------------------------------------------
@@ -504,19 +507,21 @@ def _qr_derivative(g: Node, out: Node, x: Node, wide: bool, complete: bool, part
         found = _square_derivative(q, lead, g, None)
         return (beside(found, s.constant(0, (*x.shape[:-1], n - m), x.dtype)),)
     g_rest = last_columns(g, m)
-    found = _square_derivative(q, lead, matmul(last_columns(x, m), transpose(g_rest)), first_columns(g, m))
+    found = _square_derivative(q, lead, matmul(last_columns(x, m), adjoint(g_rest)), first_columns(g, m))
     return (beside(found, matmul(q, g_rest)),)
 
 
 def _square_derivative(q: Node, r: Node, g_q: Node | None, g_r: Node | None) -> Node:
     """(gQ + Q sym(triu(gR R' - Q' gQ))) R'^-1, where sym mirrors the upper triangle."""
-    inner = None if g_r is None else matmul(triangle(g_r, True), transpose(r))
+    inner = None if g_r is None else matmul(triangle(g_r, True), adjoint(r))
     if g_q is not None:
-        turned = matmul(transpose(q), g_q)
+        turned = matmul(adjoint(q), g_q)
         inner = p.neg(turned) if inner is None else p.sub(inner, turned)
     assert inner is not None
-    inner = triangle(inner, True)
-    found = matmul(q, p.add(inner, transpose(triangle(inner, True, True))))
+    upper = triangle(inner, True, True)
+    diagonal = c.parts(s.diagonal(inner))[0]
+    middle = p.add(like(on_diagonal(diagonal, *inner.shape[-2:]), inner), p.add(upper, adjoint(upper)))
+    found = matmul(q, middle)
     return divided_right(found if g_q is None else p.add(g_q, found), r)
 
 
@@ -527,13 +532,13 @@ def _reflections_reference(x: Any, wide: bool) -> Any:
     for j in range(k):
         column = x[j:, j]
         length = np.linalg.norm(column)
-        if np.linalg.norm(column[1:]) == 0:
+        if np.linalg.norm(column[1:]) == column[0].imag == 0:
             continue
-        beta = -np.copysign(length, column[0])
+        beta = -np.copysign(length, column[0].real)
         tau[j] = (beta - column[0]) / beta
         v = column / (column[0] - beta)
         v[0] = 1
-        x[j:, j + 1 :] -= tau[j] * np.outer(v, v @ x[j:, j + 1 :])
+        x[j:, j + 1 :] -= tau[j].conj() * np.outer(v, v.conj() @ x[j:, j + 1 :])
         x[j:, j] = v
         x[j, j] = beta
     return x, tau
@@ -550,53 +555,60 @@ def _solved(a: Any, b: Any) -> Any:
     return _solve_reference(a, b)[0]
 
 
-def _bunch_kaufman(x: Any) -> tuple[Any, Any, int]:
+def _bunch_kaufman(x: Any, hermitian: bool) -> tuple[Any, Any, int]:
     """The packed factors of A = P L D L' P' (Bunch and Kaufman 1977), the pivots as LAPACK tells them, the first zero of D."""
     x, n, k, info = np.tril(x), len(x), 0, 0
+    if hermitian:
+        np.fill_diagonal(x, x.diagonal().real)
     pivots, alpha = np.zeros(n, np.int32), (1 + np.sqrt(17)) / 8
     while k < n:
-        full = np.tril(x[k:, k:]) + np.tril(x[k:, k:], -1).T
+        full = np.tril(x[k:, k:]) + _turned(np.tril(x[k:, k:], -1), hermitian)
         size, row = _pivot_block(full, alpha)
         at = size - 1
-        if full[0].max(initial=0) == full[0].min(initial=0) == 0 and not full[:, 0].any():
+        if not full[:, 0].any():
             info, size, row, at = info or k + 1, 1, 0, 0
         order = np.arange(n - k)
         order[[at, row]] = order[[row, at]]
         full = full[np.ix_(order, order)]
         block, below = full[:size, :size], full[size:, :size]
-        multipliers = _solved(block, below.T).T if block.any() else below
+        multipliers = _solved(block.T, below.T).T if block.any() else below
         x[k:, k:] = np.tril(full)
         x[k + size :, k : k + size] = multipliers
-        x[k + size :, k + size :] = np.tril(full[size:, size:] - multipliers @ below.T)
+        x[k + size :, k + size :] = np.tril(full[size:, size:] - multipliers @ _turned(below, hermitian))
         pivots[k : k + size] = (k + row + 1) * (1 if size == 1 else -1)
         k += size
     return x, pivots, info
 
 
+def _turned(x: Any, hermitian: bool) -> Any:
+    return x.conj().T if hermitian else x.T
+
+
 def _pivot_block(full: Any, alpha: float) -> tuple[int, int]:
     """The size of the next diagonal block, and the row that takes the place of its last one."""
-    column = np.abs(full[1:, 0])
-    if not len(column) or abs(full[0, 0]) >= alpha * column.max():
+    column, first = _size(full[1:, 0]), _size(full[0, 0])
+    if not len(column) or first >= alpha * column.max():
         return 1, 0
     row = 1 + int(np.argmax(column))
-    others = np.abs(np.delete(full[row], row)).max()
-    if abs(full[0, 0]) * others >= alpha * column.max() ** 2:
+    others = _size(np.delete(full[row], row)).max()
+    if first * others >= alpha * column.max() ** 2:
         return 1, 0
-    return (1, row) if abs(full[row, row]) >= alpha * others else (2, row)
+    return (1, row) if _size(full[row, row]) >= alpha * others else (2, row)
 
 
-def _ldl_reference(x: Any) -> tuple[Any, ...]:
-    packed, pivots, info = _bunch_kaufman(x)
+def _ldl_reference(x: Any, hermitian: bool) -> tuple[Any, ...]:
+    packed, pivots, info = _bunch_kaufman(x, hermitian)
     return packed, pivots, np.int32(info)
 
 
 ldl = prim(
     "ldl", "factor", _parts("ldl", _same, _row_numbers, _info), _each(_ldl_reference),
-    "parts: L and the blocks of D with A = P L D L' P' of the lower triangle; LAPACK's pivots; the first zero of D, from 1 on, or 0",
+    "parts: L and the blocks of D with A = P L D L' P' of the lower triangle; LAPACK's pivots; the first zero of D, from 1 on, or 0; "
+    "``hermitian``: L' also conjugates",
 )  # fmt: skip
 
 
-def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
+def _ldl_solve_reference(packed: Any, b: Any, pivots: Any, hermitian: bool) -> tuple[Any, ...]:
     """Undo row swaps, L, D, L' and the swaps again."""
     n, b, k = len(packed), b.copy(), 0
     swaps: list[tuple[int, int]] = []
@@ -604,7 +616,8 @@ def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
     while k < n:
         pair = pivots[k] < 0
         if pair:
-            d[k + 1, k] = d[k, k + 1] = packed[k + 1, k]
+            d[k + 1, k] = packed[k + 1, k]
+            d[k, k + 1] = packed[k + 1, k].conj() if hermitian else packed[k + 1, k]
             unit[k + 1, k] = 0
         swaps.append((k + pair, abs(pivots[k]) - 1))
         k += 1 + pair
@@ -615,23 +628,25 @@ def _ldl_solve_reference(packed: Any, b: Any, pivots: Any) -> tuple[Any, ...]:
         unit[[k, row], :before] = unit[[row, k], :before]
     for k, row in swaps:
         b[[k, row]] = b[[row, k]]
-    x = _solved(unit.T, _solved(d, _solved(unit, b)))
+    x = _solved(_turned(unit, hermitian), _solved(d, _solved(unit, b)))
     for k, row in reversed(swaps):
         x[[k, row]] = x[[row, k]]
     return (x,)
 
 
-def _ldl_solve_rule(x: Aval, b: Aval, pivots: Aval) -> Aval:
+def _ldl_solve_rule(x: Aval, b: Aval, pivots: Aval, hermitian: bool) -> Aval:
     require(not differs(x.shape[-1], b.shape[-2]) and pivots.dtype is dtypes.int32, "ldl_solve", f"cannot solve {x}, {pivots} for {b}")
     return b
 
 
 ldl_solve = prim(
-    "ldl_solve", "factor", _ldl_solve_rule, lambda x, b, pivots: _each(_ldl_solve_reference)(x, b, pivots, part=0),
+    "ldl_solve", "factor", _ldl_solve_rule, functools.partial(_each(_ldl_solve_reference), part=0),
     "X with A X = B from the parts of `ldl`",
 )  # fmt: skip
 
 
 @ldl_solve.differentiate
-def _ldl_solve_derivative(g: Node, out: Node, x: Node, b: Node, pivots: Node) -> Gradients:
-    return None, ldl_solve(x, g, pivots), None
+def _ldl_solve_derivative(g: Node, out: Node, x: Node, b: Node, pivots: Node, hermitian: bool) -> Gradients:
+    if hermitian or not x.dtype.is_complex:
+        return None, ldl_solve(x, g, pivots, hermitian=hermitian), None
+    return None, c.conj(ldl_solve(x, c.conj(g), pivots, hermitian=False)), None

@@ -297,6 +297,7 @@ atan2.derivative = lambda g, out, y, x: (
 )
 maximum.derivative = lambda g, out, x, y: _extremum_derivative(g, out, x, y, lt)
 minimum.derivative = lambda g, out, x, y: _extremum_derivative(g, out, x, y, lambda a, b: lt(b, a))  # type: ignore[arg-type]
+nextafter.derivative = lambda g, out, x, y: (where(eq(x, y), number(0, g), g), number(0, g))
 copysign.derivative = lambda g, out, x, y: (mul(g, mul(sign(x), copysign(number(1, x), y))), number(0, x))
 where.derivative = lambda g, out, c, x, y: (None, where(c, g, number(0, g)), where(c, number(0, g), g))
 copy.derivative = lambda g, out, x, index=0: (g,)

@@ -14,13 +14,27 @@ COEFFICIENTS = tuple(b / math.factorial(2 * j + 2) for j, b in enumerate(BERNOUL
 
 
 def hurwitz_zeta(x: Node, q: Node) -> Node:
-    """The sum over k >= 0 of (q + k) ** -x for x > 1, by Euler and Maclaurin: terms up to 10, then the series.
+    """The sum over k >= 0 of (q + k) ** -x for x > 1; below q = 0, where x has to be whole, the terms there are two sums' difference.
 
-    Infinite at x = 1 and at q = 0, -1, ...; NaN for x < 1, for q < 0 where x is no integer, and for q < -10.
+    Infinite at x = 1 and at q = 0, -1, ...; NaN for x < 1, and for q < 0 where x is no integer.
     """
+    one, zero = p.number(1, x), p.number(0, x)
+    negative, floor = p.lt(q, zero), p.floor(q)
+    fraction = p.sub(q, floor)
+    below = p.sub(_sum_from(x, p.where(negative, p.sub(one, fraction), one)), _sum_from(x, p.where(negative, p.sub(one, q), one)))
+    half = p.mul(x, p.number(0.5, x))
+    odd = p.ne(half, p.floor(half))
+    value = p.add(_sum_from(x, p.where(negative, fraction, q)), p.where(odd, p.neg(below), below))
+    pole = p.bitwise_or(p.eq(x, one), p.bitwise_and(p.le(q, zero), p.eq(q, floor)))
+    outside = p.bitwise_or(p.lt(x, one), p.bitwise_and(p.bitwise_and(negative, p.invert(pole)), p.ne(x, p.floor(x))))
+    return p.where(outside, p.number(math.nan, x), p.where(pole, p.number(math.inf, x), value))
+
+
+def _sum_from(x: Node, q: Node) -> Node:
+    """The zeta function of positive q, by Euler and Maclaurin: terms up to 10, then the series."""
     one, zero, power = p.number(1, x), p.number(0, x), p.neg(x)
     total, at = zero, q
-    for _ in range(2 * FROM + 1):
+    for _ in range(FROM + 1):
         below = p.lt(at, p.number(FROM, at))
         total = p.add(total, p.where(below, p.pow_(at, power), zero))
         at = p.where(below, p.add(at, one), at)
@@ -30,17 +44,13 @@ def hurwitz_zeta(x: Node, q: Node) -> Node:
     for j, coefficient in enumerate(COEFFICIENTS):
         total = p.add(total, p.mul(rising, p.number(coefficient, x)))
         rising = p.mul(p.mul(rising, p.add(x, p.number(2 * j + 1, x))), p.mul(p.add(x, p.number(2 * j + 2, x)), inverse))
-    pole = p.bitwise_or(p.eq(x, one), p.bitwise_and(p.le(q, zero), p.eq(q, p.floor(q))))
-    outside = p.bitwise_or(p.lt(x, one), p.lt(q, p.number(-FROM, q)))
-    outside = p.bitwise_or(outside, p.bitwise_and(p.lt(q, zero), p.ne(x, p.floor(x))))
-    value = p.where(pole, p.number(math.inf, x), p.where(outside, p.number(math.nan, x), total))
-    return p.where(p.lt(x, one), p.number(math.nan, x), value)
+    return total
 
 
 def trigamma(x: Node) -> Node:
     """The derivative of digamma; by reflection below 0."""
     negative, one = p.lt(x, p.number(0, x)), p.number(1, x)
-    value = hurwitz_zeta(p.number(2, x), p.where(negative, p.sub(one, x), x))
+    value = _sum_from(p.number(2, x), p.where(negative, p.sub(one, x), x))
     sine = p.sin(p.mul(p.sub(x, p.floor(x)), p.number(math.pi, x)))
     return p.where(negative, p.sub(p.div(p.number(math.pi**2, x), p.mul(sine, sine)), value), value)
 

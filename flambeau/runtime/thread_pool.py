@@ -545,17 +545,17 @@ def get_num_threads() -> int:
     return _threads
 
 
-def set_num_threads(threads: int) -> None:
+def set_num_threads(num: int) -> None:
     """Set how many threads run one parallel region, the caller included; results do not depend on it.
 
-    Raises RuntimeError unless ``1 <= threads <= 256``.
+    Raises RuntimeError unless ``1 <= num <= 256``.
     """
     global _threads
-    if not 1 <= threads <= MAX_THREADS:
-        raise RuntimeError(f"set_num_threads: expected a positive number of threads, at most {MAX_THREADS}, got {threads}")
-    _threads = threads
+    if not 1 <= num <= MAX_THREADS:
+        raise RuntimeError(f"set_num_threads: expected a positive number of threads, at most {MAX_THREADS}, got {num}")
+    _threads = num
     if loaded is not None:
-        loaded.set_threads(threads)
+        loaded.set_threads(num)
 
 
 def report_missing_threads() -> None:

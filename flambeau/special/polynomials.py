@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
+from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import need_some_tensor, write_out
 from flambeau.tensor.base import TensorBase
 
@@ -21,7 +22,7 @@ def _polynomial(name: str, x: Any, n: Any, out: Any, first: Callable[[Any], Any]
     one = ops.true_divide(ops.add(ops.mul(x, 0), ops.add(ops.mul(n, 0), 1)), 1)
     x = ops.mul(one, x)
     degree = ops.trunc(n) if isinstance(n, TensorBase) else int(n)
-    largest = degree if isinstance(degree, int) else int(ops.amax(degree, ()).item()) if degree.meta.numel else 0
+    largest = degree if isinstance(degree, int) else int(ops.amax(dispatch.whole(degree), ()).item()) if degree.meta.numel else 0
     before, last = one, first(x)
     value = ops.where(ops.eq(ops.mul(one, degree), 0), one, 0.0)
     for k in range(1, largest + 1):

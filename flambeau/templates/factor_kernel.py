@@ -31,7 +31,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class FactorSpec:
-    """A factorization of ``sources`` operands of type ``element``: the parts wanted of it and its other attributes."""
+    """A factorization of ``sources`` operands of type ``element``: the parts wanted of it and its other attributes.
+
+    Where ``kind`` begins with "complex_", matrices hold pairs of elements.
+    """
 
     kind: str
     element: dtype
@@ -52,7 +55,11 @@ class FactorSpec:
     @property
     def letter(self) -> str:
         """How LAPACK calls the type."""
-        return "s" if self.element.itemsize == 4 else "d"
+        return ("cz" if self.is_complex else "sd")[self.element.itemsize // 8]
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind.startswith("complex_")
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -101,7 +108,9 @@ class FactorFrame:
         self.spec = spec
         self.e = e = Emitter(spec.features)
         self.name = name
-        self.kind = spec.element.llvm
+        self.real = spec.element.llvm
+        # Complex elements are moved, not calculated with.
+        self.kind = f"i{16 * spec.element.itemsize}" if spec.is_complex else self.real
         e.begin(f"define void @{name}(ptr %args, i64 %chunk, ptr %scratch) #0")
         self._slots = {slot: self._load(i, slot) for i, slot in enumerate(spec.slots)}
         self.batch, self.m, self.n, self.k, self.work = (self[slot] for slot in SIZES)

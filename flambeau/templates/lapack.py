@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from flambeau.codegen.cpu.emitter import Value
+from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.factor_kernel import FactorFrame, FactorKernel, FactorSpec, Sizes, number
 
 __all__ = ["lapack_kernel"]
@@ -35,15 +35,18 @@ class _Lapack(FactorFrame):
             self._words[slot] = self._kept(e.convert("trunc", plain, "i32"))
         iwork = e.add(e.mul(self.n, number(5)), number(3))
         self._words["iwork"] = self._kept(e.convert("trunc", iwork, "i32"))
+        rwork = e.add(iwork, e.mul(number(2), e.mul(self.n, self.n)))
+        self._words["rwork"] = self._kept(e.convert("trunc", rwork, "i32"))
         self._words["single"] = self._kept(e.const(1, "i32"))
-        self._words["one"] = self._kept(e.const(1.0, self.kind))
+        one = Value(f"<{self.real} 1.0, {self.real} 0.0>", self.real, 2) if spec.is_complex else e.const(1.0, self.kind)
+        self._words["one"] = self._kept(one)
         for letter in "LUNVSAR":
             self._words[letter] = self._kept(e.const(ord(letter), "i8"))
 
     def _kept(self, value: Value) -> Value:
         """A place in memory that holds the value: LAPACK takes everything by address."""
         pointer = Value(self.e.fresh("word"), "ptr")
-        self.e.emit(f"{pointer.text} = alloca {value.kind}")
+        self.e.emit(f"{pointer.text} = alloca {value.type}")
         self.e.store(value, pointer)
         return pointer
 
@@ -84,10 +87,11 @@ class _Lapack(FactorFrame):
     def copy(self, target: Value, source: Value, count: Value) -> None:
         """Store ``count`` elements."""
         e, width = self.e, self.spec.vector_bits // (8 * self.spec.element.itemsize)
+        count = e.mul(count, number(2)) if self.spec.is_complex else count
         whole = e.binary("and", count, number(-width))
 
         def several(i: Value, lanes: int) -> None:
-            e.store(e.load(e.offset(source, i, self.kind), self.kind, lanes), e.offset(target, i, self.kind))
+            e.store(e.load(e.offset(source, i, self.real), self.real, lanes), e.offset(target, i, self.real))
 
         self.repeat(whole, lambda i: several(i, width), "vector", step=width)
         self.repeat(count, lambda i: several(i, 1), "rest", whole)
@@ -101,7 +105,7 @@ class _Lapack(FactorFrame):
                 at = e.add(e.mul(r, strides[0]), e.mul(c, strides[1]))
                 value = e.load(e.offset(source, at, self.kind), self.kind)
                 inside = e.compare("sle", *((r, c) if upper else (c, r)))
-                value = e.select(inside, value, e.const(0.0, self.kind))
+                value = e.select(inside, value, e.const(0, self.kind))
                 e.store(value, e.offset(target, e.add(e.mul(r, columns), c), self.kind))
 
             self.repeat(columns, element, "entry")
@@ -146,19 +150,28 @@ def _lu(f: _Lapack, at: Value) -> None:
     if 0 in f.spec.parts:
         f.turn(f.result(0, at, size, 0), f.piece(0), f.n, f.m)
     if 3 in f.spec.parts:
-        f.e.store(_determinant(f, pivots), f.result(3, at, number(1), 0))
+        for i, value in enumerate(_determinant(f, pivots)):
+            f.e.store(value, f.e.offset(f.result(3, at, number(1), 0), i, f.real))
     f.finish(info, at, 2)
 
 
-def _determinant(f: _Lapack, pivots: Value) -> Value:
-    e = f.e
+def _determinant(f: _Lapack, pivots: Value) -> list[Value]:
+    """The determinant, or its real and imaginary parts."""
+    e, parts = f.e, 2 if f.spec.is_complex else 1
 
     def factor(k: Value, values: list[Value]) -> list[Value]:
-        found = e.mul(values[0], e.load(e.offset(f.piece(0), e.mul(k, e.add(f.m, number(1))), f.kind), f.kind))
+        place = e.offset(f.piece(0), e.mul(k, e.add(f.m, number(1))), f.kind)
+        found = _product(e, values, [e.load(e.offset(place, i, f.real), f.real) for i in range(parts)])
         row = e.convert("sext", e.load(e.offset(pivots, k, "i32"), "i32"), "i64")
-        return [e.select(e.compare("eq", row, e.add(k, number(1))), found, e.neg(found))]
+        return [e.select(e.compare("eq", row, e.add(k, number(1))), v, e.neg(v)) for v in found]
 
-    return e.loop(number(0), f.least(), 1, [e.const(1.0, f.kind)], factor, "factor")[0]
+    return e.loop(number(0), f.least(), 1, [e.const(1.0 - i, f.real) for i in range(parts)], factor, "factor")
+
+
+def _product(e: Emitter, a: list[Value], b: list[Value]) -> list[Value]:
+    if len(a) == 1:
+        return [e.mul(a[0], b[0])]
+    return [e.sub(e.mul(a[0], b[0]), e.mul(a[1], b[1])), e.add(e.mul(a[0], b[1]), e.mul(a[1], b[0]))]
 
 
 def _solve(f: _Lapack, at: Value) -> None:
@@ -184,9 +197,9 @@ def _inverse(f: _Lapack, at: Value) -> None:
 def _eigh(f: _Lapack, at: Value) -> None:
     square, vectors = f.e.mul(f.n, f.n), 1 in f.spec.parts
     f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
-    values = f.result(0, at, f.n, 3)
+    values = f.result(0, at, f.n, 3, f.real)
     operands = "V" if vectors else "N", "L" if f.spec["lower"] else "U", "n", f.piece(0), "ldn", values
-    info = f.call(0, *operands, f.piece(1), "work", f.piece(2), "iwork")
+    info = f.call(0, *operands, f.piece(1), "work", *((f.piece(4), "rwork") if f.spec.is_complex else ()), f.piece(2), "iwork")
     info = f.e.select(_ends_with_nan(f, values), f.e.const(1, "i32"), info)  # LAPACK finds fault with NaN only now and then
     if vectors:
         f.turn(f.result(1, at, square, 0), f.piece(0), f.n, f.n)
@@ -198,8 +211,8 @@ def _ends_with_nan(f: _Lapack, values: Value) -> Value:
     e = f.e
     some = e.compare("sgt", f.n, number(0))
     # Without values there is no memory for them either.
-    place = e.select(some, e.offset(values, e.sub(f.n, number(1)), f.kind), f.piece(3))
-    last = e.load(place, f.kind)
+    place = e.select(some, e.offset(values, e.sub(f.n, number(1)), f.real), f.piece(3))
+    last = e.load(place, f.real)
     return e.binary("and", e.compare("uno", last, last), some)
 
 
@@ -207,6 +220,12 @@ def _eig(f: _Lapack, at: Value) -> None:
     """Vectors of conjugate values come as one real and one imaginary part, side by side."""
     e, square = f.e, f.e.mul(f.n, f.n)
     f.turn(f.piece(0), f.source(0, at, square), f.n, f.n)
+    if f.spec.is_complex:
+        operands = "n", f.piece(0), "ldn", f.result(0, at, f.n, 1), f.piece(3), "single", f.piece(4), "ldn", f.piece(5), "work", f.piece(6)
+        f.report(f.call(0, "N", "V" if 2 in f.spec.parts else "N", *operands), at)
+        if 2 in f.spec.parts:
+            f.turn(f.result(2, at, square, 0), f.piece(4), f.n, f.n)
+        return
     real, imaginary = f.result(0, at, f.n, 1), f.result(1, at, f.n, 2)
     job = "V" if {2, 3} & set(f.spec.parts) else "N"
     operands = "n", f.piece(0), "ldn", real, imaginary, f.piece(3), "single", f.piece(4), "ldn", f.piece(5), "work"
@@ -243,8 +262,9 @@ def _svd(f: _Lapack, at: Value) -> None:
     least, size = f.least(), f.e.mul(f.m, f.n)
     f.turn(f.piece(0), f.source(0, at, size), f.m, f.n)
     job = "N" if f.spec.parts == (1,) else "A" if full else "S"
-    operands = f.piece(0), "ldm", f.result(1, at, least, 3), f.piece(1), "ldm", f.piece(2), "ldn" if full else "ldleast"
-    info = f.call(0, job, "m", "n", *operands, f.piece(4), "work", f.piece(5))
+    values = f.result(1, at, least, 3, f.real)
+    operands = f.piece(0), "ldm", values, f.piece(1), "ldm", f.piece(2), "ldn" if full else "ldleast", f.piece(4), "work"
+    info = f.call(0, job, "m", "n", *operands, *((f.piece(6),) if f.spec.is_complex else ()), f.piece(5))
     rows, columns = (f.n, f.m) if full else (least, least)
     if 0 in f.spec.parts:
         f.turn(f.result(0, at, e.mul(f.m, columns), 0), f.piece(1), columns, f.m)
@@ -364,6 +384,15 @@ _BODIES = {
 }  # fmt: skip
 
 
+# What LAPACK calls the functions of complex matrices differently, and the real numbers that these need besides.
+_COMPLEX_NAMES = {"syevd": "heevd", "orgqr": "ungqr"}
+_HERMITIAN_NAMES = {"sytrf": "hetrf", "sytrs": "hetrs"}
+_REAL_WORK: dict[str, _Count] = {
+    "eigh": lambda z: 3 + 5 * z.n + 2 * z.n * z.n, "eig": lambda z: 2 * z.n,
+    "svd": lambda z: 7 * z.least + 5 * z.least * z.least + 2 * max(z.m, z.n) * z.least,
+}  # fmt: skip
+
+
 @cache
 def lapack_kernel(spec: FactorSpec) -> FactorKernel:
     """The kernel that calls LAPACK for each matrix of a batch.
@@ -372,12 +401,19 @@ def lapack_kernel(spec: FactorSpec) -> FactorKernel:
     >>> lapack_kernel(FactorSpec("lu", dtypes.float64, 1, (0, 1), (("wide", False),), 512, frozenset())).symbols
     ('dgetrf_',)
     """
-    body, size = _BODIES[spec.kind], spec.element.itemsize
+    kind, size = spec.kind.removeprefix("complex_"), spec.element.itemsize
+    body = _BODIES[kind]
     name = f"{spec.kind}_{spec.element.name}"
     frame = _Lapack(spec, name)
     text = frame.each(lambda at: body.write(frame, at))
-    symbols = tuple(f"{spec.letter}{symbol}_" for symbol in body.symbols)
-    pieces = tuple((lambda z, piece=piece: max(1, piece(z, size))) for piece in body.pieces)
+    names, counts = list(body.symbols), list(body.pieces)
+    if spec.is_complex:
+        changed = _COMPLEX_NAMES | (_HERMITIAN_NAMES if dict(spec.attributes).get("hermitian") else {})
+        names, size = [changed.get(symbol, symbol) for symbol in names], 2 * size
+        if kind in _REAL_WORK:
+            counts.append(lambda z, size: size // 2 * _REAL_WORK[kind](z))
+    symbols = tuple(f"{spec.letter}{symbol}_" for symbol in names)
+    pieces = tuple((lambda z, piece=piece: max(1, piece(z, size))) for piece in counts)
 
     def nanoseconds(z: Sizes) -> float:
         return 100 + body.square * z.m * z.n + body.operations(z) * size / 60

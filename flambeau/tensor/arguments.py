@@ -75,6 +75,11 @@ def write_out(out: Any, result: Any) -> Any:
     return target
 
 
+def given(out: Any, result: Any) -> Any:
+    """``result``, written into ``out`` where that is given."""
+    return result if out is None else write_out(out, result)
+
+
 def as_sequence(value: Any) -> Sequence[Any]:
     """One tensor as a list of one."""
     return [value] if isinstance(value, TensorBase) else list(value)

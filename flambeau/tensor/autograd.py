@@ -1,4 +1,4 @@
-"""backward() and grad(): from tensors to the engine and back."""
+"""backward(): from tensors to the engine and back."""
 
 from __future__ import annotations
 
@@ -17,60 +17,19 @@ def backward(
     tensors: Sequence[Any], gradients: Sequence[Any], retain_graph: bool | None, create_graph: bool, inputs: Sequence[Any] | None = None
 ) -> None:
     """Accumulate gradients of ``tensors`` into leaves (only into ``inputs`` when given)."""
-    roots = [_root(t, g, create_graph) for t, g in zip(tensors, gradients, strict=True)]
+    if context.batching:
+        raise RuntimeError("backward() called inside vmap, where there is no one gradient to accumulate; use torch.func.grad or vjp")
+    roots = [root_of(t, g, create_graph) for t, g in zip(tensors, gradients, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is not None and not inputs:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, inputs=inputs, accumulate=accumulate, add=_sum)
+    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, inputs=inputs, accumulate=accumulate, add=sum_of)
     for tensor in inputs or ():
         if id(tensor) in found:
             accumulate(tensor, found[id(tensor)])
 
 
-def grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The gradients of ``outputs`` by ``inputs``, as a tuple, without touching ``.grad``.
-
-    ``grad_outputs`` weigh the outputs (a one-element output needs none). RuntimeError when an input was not used, unless
-    ``allow_unused`` (None in its place) or ``materialize_grads`` (zeros).
-
-    >>> import flambeau as torch
-    >>> x = torch.tensor(3.0, requires_grad=True)
-    >>> torch.autograd.grad(x * x, x)
-    (tensor(6.),)
-    """
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched is not supported; call grad() once for each cotangent")
-    many = [outputs] if isinstance(outputs, TensorBase) else list(outputs)
-    wanted = [inputs] if isinstance(inputs, TensorBase) else list(inputs)
-    if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
-    weights = [None] * len(many) if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
-    for t in wanted:
-        if not dispatch.wants_gradient(t):
-            raise RuntimeError(
-                "One of the differentiated Tensors does not require grad. Call requires_grad_() on it before computing with it."
-            )
-    roots = [_root(t, g, create_graph) for t, g in zip(many, weights, strict=True)]
-    keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=accumulate, add=_sum)
-    out: list[Any] = []
-    for t in wanted:
-        value = found.get(id(t))
-        if value is None and materialize_grads:
-            value = dispatch.new_zeros(t.meta)
-        elif value is None and not allow_unused:
-            raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-                "desired behavior."
-            )
-        out.append(value)
-    return tuple(out)
-
-
-def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any]:
+def root_of(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any]:
     if not dispatch.wants_gradient(tensor):
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn: nothing was recorded for it")
     if gradient is None:
@@ -101,8 +60,10 @@ def ones_like(tensor: Any) -> Any:
     return dispatch.call_into(ALL["assign"], ones, (ones, 1), {})
 
 
-def _sum(a: Any, b: Any, own: bool) -> Any:
-    if own and not context.grad_enabled and context.capture is None and a.meta is b.meta:
+def sum_of(a: Any, b: Any, own: bool) -> Any:
+    if a.is_sparse or b.is_sparse:
+        return a + b
+    if own and not context.grad_enabled and context.capture is None and a.meta is b.meta and not dispatch.level_of([a, b]):
         return dispatch.call_into(ALL["add"], a, (a, b), {})
     return ALL["add"](a, b)
 
@@ -111,7 +72,9 @@ def accumulate(leaf: Any, gradient: Any) -> None:
     """Add a gradient to ``leaf.grad``; the first one is kept as it is unless others may see its memory."""
     if context.capture is not None:
         context.capture.gradient_read(leaf)
-    if leaf._grad is None:
+    if gradient.is_sparse or (leaf._grad is not None and leaf._grad.is_sparse):
+        leaf._grad = gradient if leaf._grad is None else leaf._grad + gradient
+    elif leaf._grad is None:
         recorded = context.grad_enabled and gradient._requires_grad
         leaf._grad = gradient if recorded or (gradient.view_of is None and gradient.meta.contiguous) else ALL["clone"](gradient)
     elif context.grad_enabled:

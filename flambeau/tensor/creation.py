@@ -311,12 +311,14 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
     else:
         order = wanted or sorted(range(len(meta.shape)), key=lambda i: -meta.strides[i])
         out = empty_strided(meta.shape, _strides_in_order(meta.shape, order), dtype=kind, device=device)
+    if dispatch.level_of([input]):
+        out = input.alike(out)
     return finished("empty_like", out, requires_grad, **options)
 
 
 def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Zeros in the shape and dtype of ``input``."""
-    if input.meta.contiguous and memory_format is None and input.meta.device is cpu:
+    if input.meta.contiguous and memory_format is None and input.meta.device is cpu and not dispatch.level_of([input]):
         out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
         options["device"] = options.get("device") or cpu
         return finished("zeros_like", out, requires_grad, **options)
@@ -366,12 +368,14 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
     if (end - start) * step < 0:
         raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
     kind = dtype or (default_float() if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
-    if not kind.is_floating_point:
+    if kind is dtypes.int64:
         start, end, step = _whole(start), _whole(end), _whole(step)
     if step < 0:  # sizes are divided by positive numbers only
         start, end, step = (int(v) if isinstance(v, Expression) else v for v in (start, end, step))
     whole = not any(isinstance(v, float) for v in (start, end, step))
     count = as_size(-((start - end) // step) if whole else math.ceil((end - start) / step))
+    if not kind.is_floating_point:  # as in torch, the bounds as given tell how many numbers there are
+        start, step = _whole(start), _whole(step)
     return finished("arange", ops.arange(start, step, count, kind), requires_grad, **options)
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from flambeau.core.context import context
 from flambeau.core.device import cpu
 from flambeau.core.dtypes import can_cast, dtype
 from flambeau.core.events import counters
-from flambeau.core.symbolic import Expression
 from flambeau.interp.eager import (
     Operand,
     Result,
@@ -29,14 +24,16 @@ from flambeau.interp.eager import (
 )
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
-from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, TensorSlot, restructure, tensor_slots
+from flambeau.interp.tracing import SizeSlot, TensorSlot, restructure, tensor_slots
+from flambeau.interp.unfolding import unfolded
 from flambeau.ir.node import Node
 from flambeau.ops.declare import ALL, Operator, forget_with_default_float, set_dispatcher
 from flambeau.runtime.native import library
 from flambeau.runtime.native.heap_types import METH_FASTCALL
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
-from flambeau.tensor import operator_modes, overriding
+from flambeau.tensor import autocasting, operator_modes, overriding
 from flambeau.tensor.base import TensorBase, from_memory
+from flambeau.tensor.call import Call, number_kind, take_apart
 from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 from flambeau.tensor.views import Step, View, read_backward, write_backward
@@ -56,6 +53,8 @@ def set_tensor_class(tensor_class: type[TensorBase]) -> None:
 
 def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
     """A tensor without history in the same place, perhaps of a subclass; one over memory that does not exist yet gets it with the first."""
+    if type(tensor) is _batched:
+        return tensor.alias()
     memory = tensor.memory
     place = memory, tensor.address, tensor.meta
     out = new_tensor(*place) if tensor_class is None else from_memory(*place, tensor_class)
@@ -66,110 +65,37 @@ def another(tensor: Any, tensor_class: type[Any] | None = None) -> Any:
     return out
 
 
-# -- arguments ------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class Call:
-    """An operator with its arguments taken apart: what is static, and the tensors, numbers and sizes that are not."""
-
-    operator: Operator
-    template: Template
-    tensors: list[Any]
-    numbers: list[Any]
-    sizes: list[int]
-    positions: dict[int, int] = field(default_factory=dict)  # of the tensors, by id
-
-    def key(self) -> tuple[Any, ...]:
-        # types, because 1, 1.0 and True are equal
-        types = tuple(map(type, self.template))
-        return (self.operator, self.template, types, tuple([t.meta for t in self.tensors]), tuple(self.sizes))
+# -- batching -------------------------------------------------------------------------------------------
+_batched: type[Any] | None = None
+_run_batched: Callable[[CallPlan, Sequence[Any], Sequence[Any], int], list[Any]]
+_drawing_level: Callable[[Call], int]
 
 
-def take_apart(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-    """Sort the arguments of a call by their roles."""
-    call = Call(operator, (), [], [], [])
-    arguments = operator.bind(args, kwargs)
-    call.template = tuple(
-        _argument(call, name, role, value) for name, role, value in zip(operator.names, operator.roles, arguments, strict=True)
-    )
-    return call
+def set_batching(
+    kind: type[Any], run: Callable[[CallPlan, Sequence[Any], Sequence[Any], int], list[Any]], drawing_level: Callable[[Call], int]
+) -> None:
+    """Called once, when ``vmap`` is first used: the class of batched tensors, what runs a plan on them, and whose call draws numbers."""
+    global _batched, _run_batched, _drawing_level
+    _batched, _run_batched, _drawing_level = kind, run, drawing_level
 
 
-def _argument(call: Call, name: str, role: str, value: Any) -> Any:
-    if role == "value":
-        return _value(call, name, value)
-    if role == "values":
-        return None if value is None else _values(call, name, value)
-    if role == "size":
-        return _size(call, value)
-    if role == "sizes":
-        return tuple(_size(call, v) for v in value) if isinstance(value, (tuple, list)) else _size(call, value)
-    if isinstance(value, TensorBase):
-        return _static(value.item())  # type: ignore[attr-defined]
-    return _static(value)
+def level_of(tensors: Sequence[Any]) -> int:
+    """The innermost ``vmap`` that one of the tensors belongs to; 0 when all are plain."""
+    return 0 if _batched is None else max([t.level for t in tensors if type(t) is _batched], default=0)
 
 
-def _value(call: Call, name: str, value: Any) -> Any:
-    if isinstance(value, TensorBase):
-        position = call.positions.setdefault(id(value), len(call.tensors))
-        if position == len(call.tensors):
-            call.tensors.append(value)
-        return tensor_slots(position, position + 1)[0]
-    if value is None:
-        return None
-    if isinstance(value, (np.number, np.bool_)):
-        value = value.item()
-    if isinstance(value, Expression) and context.capture is not None:
-        value = context.capture.host_number(value)
-    if not isinstance(value, (bool, int, float, complex)):
-        if overriding.overrides(type(value)):
-            overriding.meet(sys._getframe(1))
-        raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
-    defaults = call.operator.defaults
-    if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
-        return value
-    call.numbers.append(value)
-    return NumberSlot(len(call.numbers) - 1, number_kind(value))
+def whole(tensor: Any) -> Any:
+    """A tensor with all places of the batches that it stands for: for questions whose answer may be the same for all of them."""
+    while level_of([tensor]):
+        tensor = tensor.value
+    return tensor
 
 
-def number_kind(value: Any) -> type:
-    """bool, int, float or complex, also of numbers that know where they come from."""
-    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
-
-
-def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """As `_value` for each; optimizers bring hundreds."""
-    tensors, positions = call.tensors, call.positions
-    first = len(tensors)
-    new = dict(zip(map(id, values), range(first, first + len(values)), strict=True))
-    plain = all(issubclass(kind, TensorBase) for kind in set(map(type, values)))
-    if plain and len(new) == len(values) and positions.keys().isdisjoint(new):
-        positions.update(new)
-        tensors.extend(values)
-        return tensor_slots(first, len(tensors))
-    return tuple([_value(call, name, v) for v in values])
-
-
-def _size(call: Call, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, TensorBase):
-        value = value.item()  # type: ignore[attr-defined]
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 2:
-        call.sizes.append(int(value))
-        return SizeSlot(len(call.sizes) - 1)
-    if isinstance(value, (tuple, list)):
-        return tuple(_size(call, v) for v in value)
-    return int(value) if isinstance(value, np.integer) else value
-
-
-def _static(value: Any) -> Any:
-    if isinstance(value, Expression):
-        return int(value)
-    if isinstance(value, (list, tuple)):
-        if hasattr(value, "_fields"):
-            return value
-        return tuple(_static(v) for v in value)
-    return value
+def _level_of_call(call: Call) -> int:
+    """The innermost ``vmap`` that has to run a call."""
+    if _batched is None:
+        return 0
+    return max(level_of(call.tensors), _drawing_level(call) if context.batching else 0)
 
 
 # -- plans ----------------------------------------------------------------------------------------------
@@ -185,22 +111,29 @@ def wants_gradient(tensor: TensorBase) -> bool:
     return tensor._requires_grad
 
 
-def wanted_of(tensors: Sequence[TensorBase]) -> tuple[bool, ...]:
+def wanted_of(tensors: Sequence[TensorBase], level: int = 0) -> tuple[bool, ...]:
+    """Which tensors take part in autograd, or () when none does. In a ``vmap`` only what belongs to it does, the rest further outside."""
     if not context.grad_enabled:
         return ()
-    marks = tuple([t.meta.dtype.is_inexact and wants_gradient(t) for t in tensors])
+    marks = tuple([t.meta.dtype.is_inexact and (not level or _belongs(t, level)) and wants_gradient(t) for t in tensors])
     return marks if True in marks else ()
 
 
-def plan_call(call: Call, wanted: tuple[bool, ...], into: int | None = None, cast_to: dtype | None = None) -> CallPlan:
+def _belongs(tensor: Any, level: int) -> bool:
+    return type(tensor) is _batched and tensor.level == level
+
+
+def plan_call(
+    call: Call, wanted: tuple[bool, ...], into: int | None = None, cast_to: dtype | None = None, bound: bool = True
+) -> CallPlan:
     """The plan of an operator call, made now if these metas are new."""
-    key = (call.key(), wanted, into, cast_to)
+    key = (call.key(), wanted, into, cast_to, bound)
     found = _plans.get(key)
     if found is None:
         if len({t.meta.device for t in call.tensors}) > 1:
             _bring_numbers(call)
-            key = (call.key(), wanted, into, cast_to)
-        found = _plans[key] = _plans.get(key) or _new_plan(call, wanted, into, cast_to)
+            key = (call.key(), wanted, into, cast_to, bound)
+        found = _plans[key] = _plans.get(key) or _new_plan(call, wanted, into, cast_to, bound)
     return found
 
 
@@ -213,10 +146,11 @@ def _bring_numbers(call: Call) -> None:
             call.tensors[i] = tensor.to(gpu)
 
 
-def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: dtype | None) -> CallPlan:
+def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: dtype | None, bound: bool) -> CallPlan:
     operator = call.operator
     metas = tuple(t.meta for t in call.tensors)
-    folding = fold_operands(operator, metas)
+    seen = fold_operands(operator, metas)
+    folding = seen if bound else None
     mutated = _mutated(call)
     traced, sizes = programs.find(
         operator,
@@ -234,15 +168,17 @@ def _new_plan(call: Call, wanted: tuple[bool, ...], into: int | None, cast_to: d
     # What a body returns as it got it has not changed: batch_norm's running numbers in evaluation.
     changed = [None if graph.outputs[k] is graph.inputs[position] else position for k, position in enumerate(mutated)]
     targets: tuple[int | None, ...] = (into,) * count if into is not None else (*changed, *(None,) * (count - len(mutated)))
-    if folding is not None and into is not None and folding.shape != metas[into].shape:
+    if seen is not None and into is not None and seen.shape != metas[into].shape:
         raise RuntimeError(
-            f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(folding.shape)}"
+            f"{operator.name}_: output with shape {list(metas[into].shape)} doesn't match the broadcast shape {list(seen.shape)}"
         )
     plan = make_plan(
         traced.function, traced.structure, metas, sizes, [folding] * len(metas), [(folding, None)] * count, wanted,
         targets if any(t is not None for t in targets) else (), views="only" if operator.kind in ("view", "reshape") else "never",
+        bound=bound,
     )  # fmt: skip
-    if operator.kind == "reshape" and plan.run.views is None:  # a row-major copy in the old shape is one in the new shape too
+    plan.kind = operator.kind if operator.kind in ("view", "reshape") else "general"
+    if operator.kind == "reshape" and plan.run.views is None and bound:  # a row-major copy in the old shape is one in the new shape too
         copy = plan_call(Call(ALL["clone"], tensor_slots(0, 1), call.tensors[:1], [], []), ()).run
         plan.run = RunPlan(plan.run.function, copy.bound, plan.run.outputs, None, copy.into)
     return plan
@@ -266,11 +202,15 @@ def dispatch(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any
     """Run ``operator`` on tensors: what ``ops.softmax(x, 1)`` does."""
     if context.operator_modes:
         return operator_modes.ask(operator, args, kwargs)
+    if context.autocast:
+        args, kwargs = autocasting.cast_operands(operator, args, kwargs)
     try:
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
-    return run_call(call) if context.capture is None else context.capture.call(call)
+    if context.capture is None or _level_of_call(call):
+        return run_call(call)
+    return context.capture.call(call)
 
 
 def _no_view(call: Call) -> RuntimeError:
@@ -288,13 +228,14 @@ def _no_view(call: Call) -> RuntimeError:
 def run_call(call: Call) -> Any:
     """Run a call now."""
     operator = call.operator
-    plan = plan_call(call, wanted_of(call.tensors))
-    if operator.kind == "view" and plan.run.views is None:
+    level = _level_of_call(call)
+    plan = plan_call(call, wanted_of(call.tensors, level), bound=not level)
+    if operator.kind == "view" and plan.run.views is None and not level:
         raise _no_view(call)
     if operator.mutates:
         _forbid_overwriting(operator, plan, call)
-    results = execute(plan, call.tensors, call.numbers)
-    if plan.run.views is not None:
+    results = execute(plan, call.tensors, call.numbers, level)
+    if plan.run.views is not None or (level and operator.kind in ("view", "reshape") and results[0].memory is call.tensors[0].memory):
         for output, result in enumerate(results):
             _mark_view(result, call, output)
     counters["eager_calls"] += 1
@@ -311,8 +252,17 @@ def set_performer(perform: Callable[[int, Any, Any], list[Any] | None], bind: Ca
     _perform, _bind = perform, bind
 
 
-def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
-    """Run a plan, wrap the results, and record them when the plan says so."""
+def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], level: int = 0) -> list[Any]:
+    """Run a plan, wrap the results, and record them when the plan says so; in its batched form when ``vmap`` runs it."""
+    if level or _is_unbound(plan):
+        batched = _run_batched(plan, tensors, numbers, level)
+        if plan.derivative is not None:
+            record(plan, tensors, numbers, batched)
+        return batched[: plan.count]
+    return _execute(plan, tensors, numbers) if context.profiler is None else context.profiler.run(plan, tensors, numbers, _execute)
+
+
+def _execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     if plan.address < 0:
         plan.address = 0 if _bind is None else _bind(plan)
     if plan.address:
@@ -332,6 +282,10 @@ def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> l
     if plan.derivative is not None:
         record(plan, tensors, numbers, results)
     return results[: plan.count]
+
+
+def _is_unbound(plan: CallPlan) -> bool:
+    return plan.run.bound is None and plan.run.views is None
 
 
 def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
@@ -403,7 +357,7 @@ class OperatorEntry(Entry):
                 saved.version -= 1  # it has just been overwritten
             return saved
         result = results[index if kind == "output" else plan.count + index]
-        return Saved(new_tensor(result.memory, result.address, result.meta), index if kind == "output" else -1)
+        return Saved(_unrecorded(result), index if kind == "output" else -1)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -419,7 +373,7 @@ class OperatorEntry(Entry):
         for saved in self.saved if context.grad_enabled else self.saved[: len(derivative.saved)]:
             tensor = check_saved(self, saved)
             if saved.output >= 0 and context.grad_enabled:
-                tensor = new_tensor(tensor.memory, tensor.address, tensor.meta)
+                tensor = _unrecorded(tensor)
                 tensor.entry, tensor.output, tensor._requires_grad = self, saved.output, True
             out.append(tensor)
         return out
@@ -432,7 +386,7 @@ class OperatorEntry(Entry):
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
-        if context.capture is not None:
+        if context.capture is not None and not _is_unbound(plan):
             context.capture.flush()  # what was saved before the capture differs from call to call
         saved = self.tensors()
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
@@ -481,6 +435,11 @@ class OperatorEntry(Entry):
     def release(self) -> None:
         if self.saved:
             self.saved = None
+
+
+def _unrecorded(tensor: Any) -> Any:
+    """A tensor in the same place without history."""
+    return tensor.alias() if type(tensor) is _batched else new_tensor(tensor.memory, tensor.address, tensor.meta)
 
 
 class ConstantEntry(Entry):
@@ -549,6 +508,9 @@ def backward_call(
     foldings += [f for f, here in zip(outputs, derivative.split.present, strict=False) if here]
     tensors = [*saved, *cotangents]
     given = tuple([t.meta for t in tensors])
+    level = level_of(tensors)
+    if level or _is_unbound(plan):
+        return _backward_batched(plan, derivative, tensors, numbers, foldings, level)
     copies: dict[int, CallPlan] = {}
     for position, target in _copies(given, foldings).items():
         marks = wanted_of(tensors[position : position + 1])
@@ -572,6 +534,27 @@ def backward_call(
             result.view_of = View(tensors[view.position], ())
             result.seen_version = result.memory.version
     gradients = iter(produced)
+    return [next(gradients) if given else None for given in derivative.given]
+
+
+def _backward_batched(
+    plan: CallPlan, derivative: Derivative, tensors: list[Any], numbers: list[Any], foldings: Sequence[Folding | None], level: int
+) -> list[Any]:
+    """`backward_call` where ``vmap`` runs it."""
+    # Without a ``vmap`` what runs is recorded further outside.
+    wanted, metas = wanted_of(tensors, level) if level else (), tuple([t.meta for t in tensors])
+    key = (derivative, metas, wanted, "batched")
+    found = plan.backward.get(key)
+    if found is None:
+        inputs = [(f, m) for f, m, w in zip(plan.foldings, plan.metas, plan.wanted, strict=True) if w]
+        results = [(f, m.shape) for (f, m), given in zip(inputs, derivative.given, strict=True) if given]
+        function, sizes = derivative.backward, plan.sizes
+        if any(f is not None for f in (*foldings, *(f for f, _ in results))):
+            function, sizes = unfolded(function, sizes, [m.shape for m in metas], foldings, results), {}
+        found = plan.backward[key] = make_plan(
+            function, None, metas, sizes, [None] * len(metas), [(None, None)] * len(results), wanted, bound=False
+        )
+    gradients = iter(execute(found, tensors, numbers, level))
     return [next(gradients) if given else None for given in derivative.given]
 
 
@@ -602,7 +585,9 @@ def call_into(operator: Operator, target: Any, args: tuple[Any, ...], kwargs: Ma
         call = take_apart(operator, args, kwargs)
     except overriding.Met as met:
         return met.result
-    return run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
+    if context.capture is None or (_level_of_call(call) or level_of([target])):
+        return run_into(call, target)
+    return context.capture.call_into(call, target)
 
 
 def run_into(call: Call, target: Any) -> Any:
@@ -616,14 +601,15 @@ def run_into(call: Call, target: Any) -> Any:
         check_target(operator.name, result, target)
         return target if result is target else run_into(take_apart(ALL["assign"], (target, result), {}), target)
     _separate(call, target)
-    plan = plan_call(call, wanted_of(call.tensors), position, target.meta.dtype)
+    level = _level_of_call(call)
+    plan = plan_call(call, wanted_of(call.tensors, level), position, target.meta.dtype, not level)
     if plan.derivative is not None and ("input", position) in plan.derivative.saved:
         # Backward needs the value that is about to be overwritten: compute from a copy of it.
         tensors = [t if i != position else t.clone_contiguous() for i, t in enumerate(call.tensors)]
         result = run_call(Call(operator, call.template, tensors, call.numbers, call.sizes))
         return run_into(take_apart(ALL["assign"], (target, result), {}), target)
     history = (target.entry, target.output, target._requires_grad)
-    execute(plan, call.tensors, call.numbers)
+    execute(plan, call.tensors, call.numbers, level)
     if context.grad_enabled:
         _rebase(plan, target, history)
     counters["eager_calls"] += 1
@@ -712,15 +698,25 @@ _graph_plans: dict[Any, CallPlan] = {}
 
 def run_graph(function: GraphFunction, operand: Any) -> list[Any]:
     """Call a function of one tensor, of exactly the sizes that it was made for, like an operator."""
-    if context.capture is not None:
+    level = level_of([operand])
+    if context.capture is not None and not level:
         return context.capture.run_graph(function, operand)
-    wanted = wanted_of([operand])
-    key = (function, operand.meta, wanted)
+    wanted = wanted_of([operand], level)
+    key = (function, operand.meta, wanted, not level)
     plan = _graph_plans.get(key)
     if plan is None:
         results: list[Result] = [(None, None)] * len(function.graph.outputs)
-        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], results, wanted)
-    return execute(plan, [operand], [])
+        plan = _graph_plans[key] = make_plan(function, None, (operand.meta,), {}, [None], results, wanted, bound=not level)
+    return execute(plan, [operand], [], level)
+
+
+def run_batched_function(function: GraphFunction, sizes: Mapping[str, int], tensors: Sequence[Any]) -> list[Any]:
+    """Call a function of tensors, of which some belong to a ``vmap``, like an operator."""
+    level = level_of(tensors)
+    metas, wanted = tuple([t.meta for t in tensors]), wanted_of(tensors, level)
+    results: list[Result] = [(None, None)] * len(function.graph.outputs)
+    plan = make_plan(function, None, metas, dict(sizes), [None] * len(metas), results, wanted, bound=False)
+    return execute(plan, tensors, [], level)
 
 
 def apply_steps(tensor: Any, steps: Sequence[Step]) -> Any:

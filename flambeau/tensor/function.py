@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.batching import BatchedTensor, batched, inside, is_batched, outside, takes_part
 from flambeau.tensor.grad_mode import no_grad
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
 
@@ -45,7 +46,7 @@ class FunctionContext(Entry):
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Accepted for forward-mode derivatives, which are not supported."""
+        """Accepted and not needed: forward derivatives are taken from ``backward``."""
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Say that inputs were changed in place; they must be returned."""
@@ -214,22 +215,140 @@ class Function:
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The function of a batch, (results, dimensions of their batches); without it ``forward`` runs on batched tensors.
+
+        ``args`` are the whole arguments, ``in_dims`` the dimensions of their batches or None; ``info`` has ``batch_size``, ``randomness``.
+        """
+        raise NotImplementedError("vmap is not implemented.")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function: run ``forward`` without recording it, and put one entry on the tape."""
-        with_setup = cls.setup_context is not Function.setup_context
+        level = dispatch.level_of([a for a in args if isinstance(a, TensorBase)])
+        if level:
+            return _BatchedCall(cls, args, kwargs, level).run()
         wanted = tuple(isinstance(a, TensorBase) and dispatch.wants_gradient(a) for a in args)
         ctx = FunctionContext(cls, wanted)
         recorded = context.grad_enabled and any(wanted)
+        found = _forward(cls, ctx, args, kwargs)
+        results = ctx.record(args, found if isinstance(found, tuple) else (found,), recorded)
+        return _like(found, results)
+
+
+def _forward(function: type[Function], ctx: FunctionContext, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What ``forward`` gives, the context being set up."""
+    with_setup = function.setup_context is not Function.setup_context
+    with no_grad():
+        found = function.forward(*args, **kwargs) if with_setup else function.forward(ctx, *args, **kwargs)
+        if with_setup:
+            function.setup_context(ctx, tuple(args), found)
+    return found
+
+
+def _like(found: Any, results: Sequence[Any]) -> Any:
+    if not isinstance(found, tuple):
+        return results[0]
+    return type(found)(*results) if hasattr(found, "_fields") else tuple(results)
+
+
+class VmapInfo(NamedTuple):
+    """What ``Function.vmap`` is told of the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+class _BatchedCall:
+    """A Function called in a ``vmap``: it runs on batched tensors, and what is recorded further outside is a Function of their values."""
+
+    def __init__(self, function: type[Function], args: Sequence[Any], kwargs: dict[str, Any], level: int) -> None:
+        self.function, self.args, self.kwargs, self.level = function, args, kwargs, level
+        self.own = [is_batched(a) and a.level == level for a in args]
+        self.many = [own and a.many for own, a in zip(self.own, args, strict=True)]
+        self.values = [a.value if own else a for own, a in zip(self.own, args, strict=True)]
+        self.scope = next((b for b in context.batching if b.serial == level), None)
+        self.ctx = FunctionContext(function, tuple([isinstance(a, TensorBase) and takes_part(a) for a in args]))
+        self.found: Any = None
+        self.outputs: list[Any] = []
+
+    def run(self) -> Any:
+        recorded = context.grad_enabled and any(o and dispatch.wants_gradient(a) for o, a in zip(self.own, self.args, strict=True))
+        if self.function.vmap is not Function.vmap:
+            self._by_own_rule()
+        else:
+            with outside(self.level):
+                made = _of_values(self).apply(*self.values)
+            self.outputs = [
+                o if not is_batched(o) or o.value is v else BatchedTensor(v, self.level, o.many)
+                for o, v in zip(self.outputs, made, strict=True)
+            ]
+        return _like(self.found, self.ctx.record(self.args, self.outputs, recorded))
+
+    def _by_own_rule(self) -> None:
+        if self.function.setup_context is Function.setup_context:
+            raise RuntimeError(f"{self.function.__name__}: vmap needs a Function with setup_context and a forward that takes no ctx")
+        size = next(v.meta.shape[0] for v, m in zip(self.values, self.many, strict=True) if m)
+        info = VmapInfo(size, self.scope.randomness if self.scope is not None else "error")
+        with outside(self.level):
+            made, dims = self.function.vmap(info, tuple([0 if m else None for m in self.many]), *self.values)
+        several = isinstance(made, tuple)
+        places = dims if isinstance(dims, tuple) else (dims,) * (len(made) if several else 1)
+        outputs = [batched(v, d, self.level) for v, d in zip(made if several else (made,), places, strict=True)]
+        self.found, self.outputs = made, outputs
         with no_grad():
-            found = cls.forward(*args, **kwargs) if with_setup else cls.forward(ctx, *args, **kwargs)
-            if with_setup:
-                cls.setup_context(ctx, args, found)
-        several = isinstance(found, tuple)
-        results = ctx.record(args, found if several else (found,), recorded)
-        if not several:
-            return results[0]
-        return type(found)(*results) if hasattr(found, "_fields") else tuple(results)
+            self.function.setup_context(self.ctx, tuple(self.args), tuple(outputs) if several else outputs[0])
+
+    def forward(self, ctx: FunctionContext, *values: Any) -> tuple[Any, ...]:
+        """The values of the results, from those of the arguments, which are what the arguments hold."""
+        with inside(self.scope):
+            self.found = _forward(self.function, self.ctx, self.args, self.kwargs)
+        self.outputs = list(self.found) if isinstance(self.found, tuple) else [self.found]
+        ctx.mark_dirty(*map(self._value, self.ctx._dirty))
+        ctx.mark_non_differentiable(*map(self._value, self.ctx._without_gradient))
+        ctx.set_materialize_grads(self.ctx.materialize_grads)
+        return tuple(map(self._value, self.outputs))
+
+    def _value(self, tensor: Any) -> Any:
+        return tensor.value if is_batched(tensor) and tensor.level == self.level else tensor
+
+    def backward(self, *cotangents: Any) -> tuple[Any, ...]:
+        """The gradients of the values of the arguments, of what is the same for all summed over the batch."""
+        given = [
+            BatchedTensor(c, self.level, o.many) if c is not None and is_batched(o) and o.level == self.level else c
+            for c, o in zip(cotangents, self.outputs, strict=True)
+        ]
+        with inside(self.scope):
+            backward = self.function.vjp if self.function.backward is Function.backward else self.function.backward
+            found = backward(self.ctx, *given)
+        gradients = list(found) if isinstance(found, (tuple, list)) else [found]
+        return tuple([self._fitting(g, k) for k, g in enumerate(gradients)])
+
+    def _fitting(self, gradient: Any, position: int) -> Any:
+        if gradient is None or position >= len(self.many):
+            return gradient
+        value = self._value(gradient)
+        many = value is not gradient and gradient.many
+        if self.many[position] and not many:
+            return ops.expand(value, (self.values[position].meta.shape[0], *value.meta.shape))
+        return ops.sum(value, (0,)) if many and not self.many[position] else value
+
+
+def _of_values(call: _BatchedCall) -> type[Function]:
+    """The Function of the values of a call's batched tensors."""
+
+    class Values(Function):
+        @staticmethod
+        def forward(ctx: FunctionContext, *values: Any) -> tuple[Any, ...]:
+            return call.forward(ctx, *values)
+
+        @staticmethod
+        def backward(ctx: FunctionContext, *cotangents: Any) -> tuple[Any, ...]:
+            return call.backward(*cotangents)
+
+    Values.__name__ = call.function.__name__
+    return Values
 
 
 class _TwiceEntry(Entry):

@@ -16,12 +16,22 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([-2.0]))
     tensor([1.-2.j])
     """
+    _require_tensors("complex", real=real, imag=imag)
     result = ops.complex(real, imag)
+    if out is not None and out.meta.dtype is not result.meta.dtype:
+        raise RuntimeError(f"complex: out has the type {out.meta.dtype}, the result has {result.meta.dtype}; give an out of that type")
     return result if out is None else write_out(out, result)
+
+
+def _require_tensors(operator: str, **arguments: Any) -> None:
+    for position, (name, value) in enumerate(arguments.items(), start=1):
+        if not isinstance(value, TensorBase):
+            raise TypeError(f"{operator}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     """abs * (cos(angle) + i * sin(angle))."""
+    _require_tensors("polar", abs=abs, angle=angle)
     result = ops.polar(abs, angle)
     return result if out is None else write_out(out, result)
 

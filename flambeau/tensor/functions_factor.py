@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flambeau import ops
-from flambeau.tensor.arguments import write_out
+from flambeau.tensor.arguments import given
+from flambeau.tensor.autocasting import as_one
+from flambeau.tensor.functions_complex import adjoint
 from flambeau.tensor.functions_random import randn
 
 
@@ -24,13 +26,8 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Any
 
 
-def given(out: Any, result: Any) -> Any:
-    """``result``, written into ``out`` where that is given."""
-    return result if out is None else write_out(out, result)
-
-
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """L with input = L @ L.mT of symmetric positive definite matrices; ``upper``: U with input = U.mT @ U.
+    """L with input = L @ L.mH of Hermitian positive definite matrices; ``upper``: U with input = U.mH @ U.
 
     >>> import flambeau as torch
     >>> torch.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -40,14 +37,14 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     return given(out, ops.cholesky(input, upper, "cholesky"))
 
 
-def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The inverse of A, from its Cholesky factor."""
-    return given(out, ops.cholesky_inverse(L, upper))
+    return given(out, ops.cholesky_inverse(input, upper))
 
 
-def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """X with A @ X = B, from the Cholesky factor of A."""
-    return given(out, ops.cholesky_solve(B, L, upper))
+def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """X with A @ X = input, from the Cholesky factor of A, ``input2``."""
+    return given(out, ops.cholesky_solve(input, input2, upper))
 
 
 def inverse(input: Any, *, out: Any = None) -> Any:
@@ -92,9 +89,9 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
     return given(out, tuple(result) if get_infos else tuple(result)[:2])
 
 
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
-    """X with A @ X = b, from what `lu` gives for A."""
-    return given(out, ops.lu_solve(LU_data, LU_pivots, b, operator="torch.lu_solve"))
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """X with A @ X = input, from what `lu` gives for A."""
+    return given(out, ops.lu_solve(LU_data, LU_pivots, input, operator="torch.lu_solve"))
 
 
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None) -> Any:
@@ -112,21 +109,21 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     return given(out, ops.geqrf(input))
 
 
-def orgqr(input: Any, tau: Any, *, out: Any = None) -> Any:
-    """The first columns of the product of Householder's reflections."""
-    return given(out, ops.householder_product(input, tau))
+def orgqr(input: Any, input2: Any, *, out: Any = None) -> Any:
+    """The first columns of the product of Householder's reflections, whose factors are ``input2``."""
+    return given(out, ops.householder_product(input, input2))
 
 
-def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False, *, out: Any = None) -> Any:
-    """Q @ other (other @ Q where not ``left``; Q.mT for Q if ``transpose``), with Q the product of Householder's reflections."""
-    return given(out, ops.ormqr(input, tau, other, left, transpose))
+def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False, *, out: Any = None) -> Any:
+    """Q @ input3 (input3 @ Q where not ``left``; Q.mT for Q if ``transpose``), with Q the product of Householder's reflections."""
+    return given(out, ops.ormqr(input, input2, input3, left, transpose))
 
 
 def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """U, S and V with input = U @ diag(S) @ V.mT; zeros for U and V where not ``compute_uv``."""
+    """U, S and V with input = U @ diag(S) @ V.mH; zeros for U and V where not ``compute_uv``."""
     if compute_uv:
         u, s, v = ops.svd(input, not some, "svd")
-        return given(out, SingularVectors(u, s, ops.transpose(v, -2, -1)))
+        return given(out, SingularVectors(u, s, adjoint(v)))
     s = ops.svdvals(input, "svd")
     *batch, m, n = input.meta.shape
     zeros = (ops.expand(ops.full((), 0.0, dtype=input.meta.dtype), (*batch, k, k)) for k in (m, n))
@@ -134,17 +131,18 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
     return given(out, SingularVectors(u, s, v))
 
 
+@as_one
 def triangular_solve(
-    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
 ) -> Any:
-    """X with A @ X = b of a triangle of A, and a copy of A."""
+    """X with A @ X = input of a triangle of A, and a copy of A."""
     matrix = ops.transpose(A, -2, -1) if transpose else A
     operator = "triangular_solve"
-    x = ops.solve_triangular(matrix, b, upper=upper is not transpose, unitriangular=unitriangular, operator=operator)
+    x = ops.solve_triangular(matrix, input, upper=upper is not transpose, unitriangular=unitriangular, operator=operator)
     return given(out, TriangularSolution(x, ops.clone(A)))
 
 
-def matrix_exp(A: Any) -> Any:
+def matrix_exp(input: Any) -> Any:
     """The exponential of square matrices.
 
     >>> import flambeau as torch
@@ -152,7 +150,7 @@ def matrix_exp(A: Any) -> Any:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return ops.matrix_exp(A)
+    return ops.matrix_exp(input)
 
 
 def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Any, Any, Any]:
@@ -160,15 +158,15 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     x = A if M is None else ops.sub(A, M)
     m, n = x.meta.shape[-2:]
     if m < n:
-        u, s, v = svd_lowrank(ops.transpose(x, -2, -1), q, niter)
+        u, s, v = svd_lowrank(adjoint(x), q, niter)
         return v, s, u
-    turned = ops.transpose(x, -2, -1)
+    turned = adjoint(x)
     start = randn(n, 6 if q is None else q, dtype=x.meta.dtype)
     basis = ops.qr(ops.matmul(x, start)).Q
     for _ in range(2 if niter is None else niter):
         basis = ops.qr(ops.matmul(x, ops.qr(ops.matmul(turned, basis)).Q)).Q
-    u, s, v = ops.svd(ops.matmul(ops.transpose(basis, -2, -1), x), False)
-    return ops.matmul(basis, u), s, ops.transpose(v, -2, -1)
+    u, s, v = ops.svd(ops.matmul(adjoint(basis), x), False)
+    return ops.matmul(basis, u), s, adjoint(v)
 
 
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:

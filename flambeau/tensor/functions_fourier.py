@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from flambeau import ops
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
 
 
@@ -29,6 +30,7 @@ def _hop(operator: str, hop_length: int | None, n_fft: int) -> int:
     return hop
 
 
+@as_one
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None, center: bool = True,
     pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,

@@ -74,7 +74,7 @@ def _series(a: Any, x: Any) -> Any:
     for n in range(1, MOST_STEPS):
         term = ops.mul(term, ops.true_divide(x, ops.add(a, float(n))))
         total = ops.add(total, term)
-        if n % 16 == 0 and not ops.any(ops.gt(term, ops.mul(total, 1e-17))).item():
+        if n % 16 == 0 and not ops.any(dispatch.whole(ops.gt(term, ops.mul(total, 1e-17)))).item():
             break
     return ops.mul(total, ops.exp(ops.sub(ops.add(_log_density(a, x), ops.log(x)), ops.log(a))))
 
@@ -91,7 +91,7 @@ def _fraction(a: Any, x: Any) -> Any:
         c = _apart(ops.add(ops.true_divide(numerator, c), b))
         factor = ops.mul(c, d)
         h = ops.mul(h, factor)
-        if n % 16 == 0 and not ops.any(ops.gt(ops.abs(ops.sub(factor, 1)), 1e-15)).item():
+        if n % 16 == 0 and not ops.any(dispatch.whole(ops.gt(ops.abs(ops.sub(factor, 1)), 1e-15))).item():
             break
     return ops.mul(h, ops.exp(ops.add(_log_density(a, x), ops.log(x))))
 

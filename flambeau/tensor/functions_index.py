@@ -10,7 +10,7 @@ import numpy as np
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.ops.declare import broadcast_shapes
-from flambeau.tensor.arguments import write_out
+from flambeau.tensor.arguments import given, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import from_numpy, tensor
 
@@ -149,9 +149,11 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return _written_into_view(input, lambda x: ops.select(x, dim, index), src)
 
 
-def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def slice_scatter(
+    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Any = None
+) -> Any:
     """``input`` with input[start:end:step] along ``dim`` replaced by ``src``."""
-    return _written_into_view(input, lambda x: ops.slice_(x, dim, start, end, step), src)
+    return given(out, _written_into_view(input, lambda x: ops.slice_(x, dim, start, end, step), src))
 
 
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -322,14 +324,14 @@ def histc(input: Any, bins: int = 100, min: Number = 0, max: Number = 0, *, out:
         raise RuntimeError(f"histc: max must be larger than min, got [{min}, {max}]")
     flat = ops.reshape(input, (-1,))
     inside = ops.logical_and(ops.ge(flat, low), ops.le(flat, high))
-    place = ops.to_dtype(ops.mul(ops.sub(flat, low), bins / (high - low)), dtypes.int64)
+    place = ops.to_dtype(ops.mul(ops.true_divide(ops.sub(flat, low), high - low), bins), dtypes.int64)
     place = ops.where(inside, ops.clamp(place, 0, bins - 1), bins)
     counts = ops.slice_(ops.bincount(place, None, bins + 1), 0, 0, bins)
     result = ops.to_dtype(counts, input.meta.dtype)
     return result if out is None else write_out(out, result)
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
     """Whether each element is among the test elements."""
     values = elements if isinstance(elements, TensorBase) else tensor(elements)
     tests = test_elements if isinstance(test_elements, TensorBase) else tensor(test_elements)
@@ -339,4 +341,4 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     else:
         place = ops.clamp(ops.searchsorted(ordered, values), None, ordered.meta.numel - 1)
         found = ops.eq(ops.take(ordered, place), values)
-    return ops.logical_not(found) if invert else found
+    return given(out, ops.logical_not(found) if invert else found)

@@ -180,9 +180,9 @@ def relu_(input: Any) -> Any:
     return input.relu_()
 
 
-def round_(input: Any) -> Any:
+def round_(input: Any, *, decimals: int = 0) -> Any:
     """``round`` in place."""
-    return input.round_()
+    return input.round_(decimals=decimals)
 
 
 def rsqrt_(input: Any) -> Any:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.ops.declare import normalize_dim
+from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import numpy_names, write_out
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import linspace, tensor
 from flambeau.tensor.functions_complex import adjoint, real
@@ -31,15 +33,16 @@ def _widths(x: Any, dx: Any, like: Any, dim: int) -> Any:
 
 
 def _panels(y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """Twice the areas, in the type of y."""
     pairs = ops.add(ops.slice_(y, dim, 1), ops.slice_(y, dim, 0, -1))
-    return ops.mul(ops.mul(pairs, 0.5), _widths(x, dx, y, dim))
+    return ops.mul(pairs, _widths(x, dx, y, dim))
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The integral along ``dim`` by the trapezoid rule, at the places ``x`` or ``dx`` apart."""
     if not y.size(dim):
         return ops.sum(y, dim)
-    return ops.sum(_panels(y, x, dx, dim), dim)
+    return ops.true_divide(ops.sum(_panels(y, x, dx, dim), dim), 2)
 
 
 trapz = trapezoid
@@ -47,7 +50,7 @@ trapz = trapezoid
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
     """The running integral along ``dim`` by the trapezoid rule."""
-    return ops.cumsum(_panels(y, x, dx, dim), dim)
+    return ops.true_divide(ops.cumsum(_panels(y, x, dx, dim), dim), 2)
 
 
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Any]:
@@ -124,7 +127,7 @@ def _check_weights(x: Any, fweights: Any, aweights: Any) -> None:
             raise RuntimeError(f"cov: {name} must be a vector of {x.meta.shape[1]}, one for each observation; got {list(meta.shape)}")
         if meta.dtype.is_floating_point != floating:
             raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got {meta.dtype}")
-        if meta.numel and ops.amin(weights, ()).item() < 0:
+        if meta.numel and ops.amin(dispatch.whole(weights), ()).item() < 0:
             raise RuntimeError(f"cov: {name} cannot be negative")
 
 
@@ -189,6 +192,7 @@ def _between(ordered: Any, at: Any, interpolation: str) -> Any:
     return ops.lerp(ops.gather(ordered, -1, low), ops.gather(ordered, -1, high), weight)
 
 
+@as_one
 @numpy_names
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None) -> Any:
     """The ``q``-quantiles along ``dim`` (of all for None); NaN where there is one.
@@ -201,6 +205,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
     return result if out is None else write_out(out, result)
 
 
+@as_one
 @numpy_names
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
@@ -238,11 +243,13 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 # -- distances ------------------------------------------------------------------------------------------
+@as_one
 def dist(input: Any, other: Any, p: Number = 2) -> Any:
     """The norm of order ``p`` of input - other."""
     return ops.vector_norm(ops.sub(input, other), float(p))
 
 
+@as_one
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
     """The distance of order ``p`` between every row of x1 [..., n, k] and every row of x2 [..., m, k]: [..., n, m]."""
     if len(x1.meta.shape) < 2 or len(x2.meta.shape) < 2:
@@ -254,6 +261,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     return ops.vector_norm(ops.sub(ops.unsqueeze(x1, -2), ops.unsqueeze(x2, -3)), float(p), -1)
 
 
+@as_one
 def renorm(input: Any, p: Number, dim: int, maxnorm: Number, *, out: Any = None) -> Any:
     """Slices along ``dim`` whose norm of order ``p`` is larger than ``maxnorm`` scaled down to it."""
     if len(input.meta.shape) < 2:
@@ -288,7 +296,7 @@ class Histogram(NamedTuple):
 
 
 def histogram(
-    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False, out: Any = None
+    input: Any, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False, out: Any = None
 ) -> Histogram:
     """How many elements, or how much of their weight, lies in each interval: the last one includes its end."""
     edges, flat = _edges(input, bins, range), ops.reshape(input, (-1,))
@@ -311,7 +319,9 @@ class HistogramDD(NamedTuple):
     bin_edges: tuple[Any, ...]
 
 
-def histogramdd(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False) -> HistogramDD:
+def histogramdd(
+    input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
+) -> HistogramDD:
     """How many of the points input[..., :] lie in each box: ``bins`` is a number, one for each dimension, or the edges along each."""
     dims = input.meta.shape[-1]
     points = ops.reshape(input, (input.meta.numel // builtins.max(dims, 1), dims))

@@ -8,6 +8,7 @@ from flambeau import ops
 from flambeau.ops.grid_sample import MODES as GRID_MODES
 from flambeau.ops.grid_sample import PADDINGS as GRID_PADDINGS
 from flambeau.tensor import dispatch
+from flambeau.tensor.arguments import given
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:
@@ -66,9 +67,9 @@ def selu(input: Any) -> Any:
     return ops.selu(input)
 
 
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """The input where its size is above ``lambd``, else 0."""
-    return ops.hardshrink(input, lambd)
+    return given(out, ops.hardshrink(input, lambd))
 
 
 def prelu(input: Any, weight: Any) -> Any:
@@ -81,9 +82,9 @@ def threshold_(input: Any, threshold: float, value: float) -> Any:
     return dispatch.call_into(ops.threshold, input, (input, threshold, value), {})
 
 
-def threshold(input: Any, threshold: float, value: float) -> Any:
+def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
     """The input above ``threshold``, else ``value``."""
-    return ops.threshold(input, threshold, value)
+    return given(out, ops.threshold(input, threshold, value))
 
 
 def channel_shuffle(input: Any, groups: int) -> Any:
@@ -138,12 +139,13 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
 
 
 def native_batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float,
+    *, out: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """``batch_norm`` with the mean and the reciprocal of the deviation of each channel; nothing of these in evaluation."""
-    out = ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)[2]
+    result = ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)[2]
     if not training:
-        return out, ops.zeros((0,), dtype=input.meta.dtype), ops.zeros((0,), dtype=input.meta.dtype)
+        return given(out, (result, ops.zeros((0,), dtype=input.meta.dtype), ops.zeros((0,), dtype=input.meta.dtype)))
     dims = (0, *range(2, len(input.meta.shape)))
     variance, mean = ops.var_mean(input, dims, correction=0)
-    return out, mean.detach(), ops.rsqrt(ops.add(variance, eps)).detach()
+    return given(out, (result, mean.detach(), ops.rsqrt(ops.add(variance, eps)).detach()))

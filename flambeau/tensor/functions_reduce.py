@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype
-from flambeau.tensor.arguments import TENSORS, need_tensor, numpy_names, write_out
+from flambeau.tensor.arguments import TENSORS, given, need_tensor, numpy_names, write_out
 
 Dims = int | Sequence[int] | None
 
@@ -281,9 +281,9 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
 
 
 @numpy_names
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Where each element of the sorted dimension was."""
-    return ops.argsort(input, dim, descending, True)
+    return given(out, ops.argsort(input, dim, descending, True))
 
 
 def msort(input: Any, *, out: Any = None) -> Any:
@@ -331,3 +331,20 @@ def log_softmax(input: Any, dim: int, dtype: dtype | None = None, *, out: Any = 
     """The logarithm of ``softmax``."""
     result = ops.log_softmax(input, dim, dtype)
     return result if out is None else write_out(out, result)
+
+
+def frobenius_norm(input: Any, dim: int | Sequence[int], keepdim: bool = False, *, out: Any = None) -> Any:
+    """The root of the sum of squares along one or two dimensions, of all elements without any."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
+    return given(out, ops.vector_norm(input, 2, dims or None, keepdim))
+
+
+def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The sum of singular values: ``nuclear_norm(input, keepdim)`` of a matrix, or of those in two dimensions."""
+    if dim is None or isinstance(dim, builtins.bool):
+        if len(input.meta.shape) != 2:
+            raise RuntimeError(f"nuclear_norm: Expected a tensor with 2 dimensions, but got {len(input.meta.shape)} dimensions")
+        dim, keepdim = (-2, -1), builtins.bool(dim) or keepdim
+    return given(out, ops.matrix_norm(input, "nuc", tuple(dim), keepdim))

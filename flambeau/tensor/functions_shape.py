@@ -15,6 +15,7 @@ from flambeau.ops.declare import normalize_dim
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import TENSORS, given_sizes, numpy_names, write_out
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.base import TensorBase
 
 
@@ -180,7 +181,11 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     return ops.split_with_sizes(input, tuple(split_sizes), dim)
 
 
-unsafe_split = split
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+    """As `split`."""
+    return split(input, split_size, dim)
+
+
 unsafe_split_with_sizes = split_with_sizes
 
 
@@ -438,6 +443,7 @@ def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@as_one
 def trace(input: Any) -> Any:
     """The sum of a matrix' diagonal."""
     if len(input.meta.shape) != 2:

@@ -15,11 +15,11 @@ class _GradMode:
 
     mode = True
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
         self._previous: list[tuple[bool, bool]] = []
-        self._function = function
-        if function is not None:
-            functools.update_wrapper(self, function)
+        self._function = orig_func
+        if orig_func is not None:
+            functools.update_wrapper(self, orig_func)
 
     def __enter__(self) -> Self:
         self._previous.append((context.grad_enabled, context.inference))

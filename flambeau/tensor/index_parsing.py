@@ -259,7 +259,8 @@ def parse_index(index: Any, shape: Sequence[Dim]) -> IndexPlan:
     items = _as_items(index)
     used = sum(_dimensions_used(i) for i in items)
     rank = len(shape)
-    if not rank and len(items) == 1 and _is_number(items[0]) and not isinstance(items[0], bool):
+    masks = len(items) == 1 and (isinstance(items[0], bool) or is_tensor(items[0]) and _is_mask(items[0]))
+    if not rank and len(items) == 1 and _is_number(items[0]) and not masks:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
             "tensor to a number"

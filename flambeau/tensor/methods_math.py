@@ -52,7 +52,7 @@ class MathMethods(TensorBase):
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
         return functions.nanmedian(self, dim, keepdim)
 
-    def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
         return functions.histogram(self, bins, range=range, weight=weight, density=density)
 
     def dist(self, other: Any, p: Number = 2) -> Tensor:

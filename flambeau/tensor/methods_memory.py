@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,8 +13,9 @@ from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import dtype
-from flambeau.core.layout import channels_last, contiguous_format, memory_order
+from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
+from flambeau.runtime.shared_block import SharedBlock
 from flambeau.runtime.storage import Storage, TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor import creation, dispatch, dlpack, functions_random, printing, transfer
 from flambeau.tensor.arguments import given_sizes
@@ -21,7 +23,7 @@ from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.transfer import is_dense
-from flambeau.tensor.typed_tensors import TensorType
+from flambeau.tensor.typed_tensors import CudaTensorType, TensorType
 
 if TYPE_CHECKING:
     from flambeau.tensor.tensor_class import Tensor
@@ -59,40 +61,40 @@ class MemoryMethods(TensorBase):
             out, copy = laid, copy and laid is out
         return out.clone() if copy else out
 
-    def float(self, memory_format: Any = None) -> Tensor:
+    def float(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float32, memory_format)
 
-    def double(self, memory_format: Any = None) -> Tensor:
+    def double(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float64, memory_format)
 
-    def cfloat(self, memory_format: Any = None) -> Tensor:
+    def cfloat(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.complex64, memory_format)
 
-    def cdouble(self, memory_format: Any = None) -> Tensor:
+    def cdouble(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.complex128, memory_format)
 
-    def half(self, memory_format: Any = None) -> Tensor:
+    def half(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.float16, memory_format)
 
-    def bfloat16(self, memory_format: Any = None) -> Tensor:
+    def bfloat16(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.bfloat16, memory_format)
 
-    def long(self, memory_format: Any = None) -> Tensor:
+    def long(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int64, memory_format)
 
-    def int(self, memory_format: Any = None) -> Tensor:
+    def int(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int32, memory_format)
 
-    def short(self, memory_format: Any = None) -> Tensor:
+    def short(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int16, memory_format)
 
-    def char(self, memory_format: Any = None) -> Tensor:
+    def char(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.int8, memory_format)
 
-    def byte(self, memory_format: Any = None) -> Tensor:
+    def byte(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.uint8, memory_format)
 
-    def bool(self, memory_format: Any = None) -> Tensor:
+    def bool(self, memory_format: Any = preserve_format) -> Tensor:
         return _cast(self, dtypes.bool_, memory_format)
 
     def type(self, dtype: dtype | TensorType | str | None = None, non_blocking: Any = False) -> Any:
@@ -103,26 +105,28 @@ class MemoryMethods(TensorBase):
             if dtype not in _TYPES_BY_NAME:
                 raise ValueError(f"type: invalid type: '{dtype}'; needs one of {', '.join(_TYPES_BY_NAME)}")
             dtype = _TYPES_BY_NAME[dtype]
+        if isinstance(dtype, CudaTensorType):
+            return self.to(Device("cuda"), dtype.kind)
         return self.to(dtype.kind if isinstance(dtype, TensorType) else dtype)
 
     def type_as(self, other: Tensor) -> Tensor:
         return self.to(other.meta.dtype)
 
-    def cpu(self, memory_format: Any = None) -> Tensor:
+    def cpu(self, memory_format: Any = preserve_format) -> Tensor:
         return self.to(cpu, memory_format=memory_format)
 
-    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> Tensor:
+    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Tensor:
         return self.to(Device("cuda") if device is None else device, memory_format=memory_format)
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, device: Any = None) -> Tensor:
         raise RuntimeError("pin_memory: there is no accelerator to pin memory for; use the tensor as it is")
 
     # -- copies -----------------------------------------------------------------------------------------
-    def contiguous(self, memory_format: Any = None) -> Tensor:
+    def contiguous(self, memory_format: Any = contiguous_format) -> Tensor:
         """The tensor itself if its elements lie row-major (or in the order of ``memory_format``), else a copy that does."""
         return _in_order(self, memory_order("contiguous", memory_format, len(self.meta.shape)), contiguous_format)
 
-    def is_contiguous(self, memory_format: Any = None) -> Any:
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> Any:
         """Whether the elements lie row-major (or in the order of ``memory_format``) without gaps."""
         if memory_format is None or memory_format is contiguous_format:
             return self.meta.contiguous
@@ -139,11 +143,11 @@ class MemoryMethods(TensorBase):
         row_major = self.meta.contiguous or not is_dense(self.meta) or memory_format is contiguous_format
         return ops.clone(self) if row_major else ops.to_dtype(self, self.meta.dtype)
 
-    def copy_(self, src: Any, non_blocking: Any = False) -> Self:
-        """Write ``src``, converted and broadcast, into this tensor."""
-        if isinstance(src, TensorBase) and src.meta.device != self.meta.device:
-            src = transfer.to_device(src, self.meta.device)
-        return call_into(ops.assign, self, (self, src), {})
+    def copy_(self, other: Any, non_blocking: Any = False) -> Self:
+        """Write ``other``, converted and broadcast, into this tensor."""
+        if isinstance(other, TensorBase) and other.meta.device != self.meta.device:
+            other = transfer.to_device(other, self.meta.device)
+        return call_into(ops.assign, self, (self, other), {})
 
     def fill_(self, value: Any) -> Self:
         if isinstance(value, TensorBase) and value.meta.shape:
@@ -170,8 +174,20 @@ class MemoryMethods(TensorBase):
         self.meta = wanted
         return self
 
-    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Self:
-        return self.resize_(other.meta.shape)
+    def resize(self, *sizes: Any) -> Tensor:
+        """Deprecated: the same elements in another shape, as ``reshape``."""
+        warnings.warn("non-inplace resize is deprecated", FutureWarning, stacklevel=2)
+        shape = given_sizes(sizes)
+        if math.prod(shape) != self.meta.numel:
+            raise RuntimeError(f"resize: the shape {list(shape)} does not hold the {self.meta.numel} elements of the tensor")
+        return self.reshape(shape)  # type: ignore[attr-defined]
+
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Deprecated: the same elements in the shape of another tensor."""
+        return self.resize(*tensor.meta.shape)
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Self:
+        return self.resize_(the_template.meta.shape)
 
     def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Self:
         """Use the memory of ``source``, a tensor or a storage."""
@@ -188,7 +204,9 @@ class MemoryMethods(TensorBase):
         return self
 
     # -- new tensors alike ------------------------------------------------------------------------------
-    def new_tensor(self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False) -> Tensor:
+    def new_tensor(
+        self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False
+    ) -> Tensor:
         return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad)
 
     def new_empty(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
@@ -251,6 +269,24 @@ class MemoryMethods(TensorBase):
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return functions_random.drawn(generator, ops.exponential_, self, lambd)
 
+    def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: Any = None) -> Self:
+        """Fill with Cauchy numbers around ``median``, half of which lie within ``sigma`` of it."""
+        if sigma <= 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        return functions_random.drawn(generator, ops.cauchy_, self, median, sigma)
+
+    def geometric_(self, p: Any, *, generator: Any = None) -> Self:
+        """Fill with the number of trials up to the first that hits with probability ``p``."""
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+        return functions_random.drawn(generator, ops.geometric_, self, p)
+
+    def log_normal_(self, mean: Any = 1.0, std: Any = 2.0, *, generator: Any = None) -> Self:
+        """Fill with numbers whose logarithms are normal with that mean and standard deviation."""
+        from flambeau.tensor import functions_sampling  # noqa: PLC0415 - it holds Functions, which need this class
+
+        return functions_sampling.log_normal_(self, mean, std, generator=generator)
+
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Self:
         """Fill with ones, each with the probability ``p`` (a number, or a tensor of one for each), and zeros."""
         if isinstance(p, TensorBase):
@@ -277,10 +313,24 @@ class MemoryMethods(TensorBase):
         return UntypedStorage(self.memory)
 
     def share_memory_(self) -> Self:
+        """Move the elements into memory that processes started from now on, and those that get the tensor, see as well.
+
+        Other tensors over the old memory stay there; RuntimeError for a view.
+        """
+        if self.is_shared() or self.meta.device is not cpu:
+            return self
+        if self.view_of is not None:
+            raise RuntimeError("share_memory_: a view cannot be moved; share the tensor that it is a view of, or a clone() of it")
+        self.materialize()  # type: ignore[attr-defined]
+        block, offset = SharedBlock(self.memory.nbytes), self.address - self.memory.address
+        ctypes.memmove(block.address, self.memory.address, self.memory.nbytes)
+        self.memory = Storage(self.memory.nbytes, block.address, block)
+        self.address = block.address + offset
         return self
 
-    def is_shared(self) -> Any:
-        return False
+    def is_shared(self) -> bool:
+        """Whether other processes may see the elements."""
+        return self.meta.device is not cpu or isinstance(self.memory.owner, SharedBlock)
 
     def is_pinned(self, device: Any = None) -> Any:
         return False
@@ -405,7 +455,7 @@ def _laid_out(x: Any, order: tuple[int, ...]) -> Any:
 
 
 def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:
-    if memory_format is not None:
+    if memory_format is not preserve_format:
         return x.to(kind, memory_format=memory_format)
     return x if x.meta.dtype is kind else ops.to_dtype(x, kind)
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flambeau.core import context as modes
-from flambeau.core.context import context
+from flambeau.core.context import autocast_bits, context
 from flambeau.core.device import Device
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import bfloat16, dtype, float16
 from flambeau.core.events import counters
 from flambeau.core.shape import Size
 from flambeau.interp.eager import report_error
@@ -27,7 +27,7 @@ from flambeau.runtime.launch import KernelError
 from flambeau.runtime.native import heap_types, keys, launch, layouts, library
 from flambeau.runtime.native.library import Library
 from flambeau.runtime.storage import TensorMeta
-from flambeau.tensor import dispatch, overriding, tape
+from flambeau.tensor import autocasting, dispatch, overriding, tape
 from flambeau.tensor.dispatch import Call, CallPlan, OperatorEntry, plan_call, run_call, run_into, take_apart, wanted_of
 from flambeau.tensor.native_plan import Block, NativePlan, pack, performable, remember_backward
 from flambeau.tensor.tape import Saved
@@ -199,6 +199,12 @@ class _Signatures:
         return found
 
 
+def _modes_of(operator: Operator) -> int:
+    """The modes that change nothing for an operator: without gradients, inference, and autocast where it is in no table."""
+    devices = [device for device, names in autocasting.POLICIES.items() if operator.name not in names]
+    return keys.GRADIENTS_OFF | keys.INFERENCE | autocast_bits([(d, kind) for d in devices for kind in (float16, bfloat16)])
+
+
 def signature_of(operator: Operator) -> Block:
     """What native code knows of an operator; one whose arguments it cannot take apart has no parameters and takes none."""
     parameters = list(operator.signature.parameters.values())
@@ -213,7 +219,8 @@ def signature_of(operator: Operator) -> Block:
     default_block = Block([0 if d is missing else id(d) for d in defaults], defaults)
     positional = sum(1 for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
     fields = {"operator": id(operator), "parameters": len(parameters), "positional": positional, "names": name_block.address,
-              "roles": role_block.address, "defaults": default_block.address, "lists": operator.roles.count("values")}  # fmt: skip
+              "roles": role_block.address, "defaults": default_block.address, "lists": operator.roles.count("values"),
+              "modes": _modes_of(operator)}  # fmt: skip
     return Block(pack(layouts.Signature, fields), operator, name_block, role_block, default_block)
 
 
@@ -233,6 +240,8 @@ def _hold_types(native: Library, tensor_class: type[Any]) -> None:
     native.hold_block("constants", Block(list(map(id, constants)), constants))
     native.set("constant_count", len(constants))
     native.hold("not_implemented", NotImplemented)
+    for name in ("get", "failed"):
+        native.hold(f"{name}_name", sys.intern(name))
 
 
 def _take_over(native: Library, tensor_class: type[Any], signatures: _Signatures) -> None:

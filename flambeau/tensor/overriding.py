@@ -153,7 +153,7 @@ def publish(name: str, namespace: Mapping[str, Any]) -> None:
 
 
 # What functions that only call one operator use besides it.
-_THIN = frozenset(("ops", "write_out", "need_tensor", "need_some_tensor", "need_single", "type", "int", "_run"))
+_THIN = frozenset(("given", "ops", "write_out", "need_tensor", "need_some_tensor", "need_single", "type", "int", "_run"))
 # Functions that in all their common forms call one operator, if not always the same.
 _QUICK = frozenset((
     "cat", "concat", "concatenate", "div", "divide", "flip", "hstack", "log_softmax", "max", "min", "permute", "pow", "reshape", "softmax",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.interp.eager import Result, RunPlan, plan_function
+from flambeau.interp.eager import Result, RunPlan, plan_function, unbound_plan
 from flambeau.interp.folding import Folding
 from flambeau.interp.functions import Derivative, GraphFunction
 from flambeau.runtime.storage import TensorMeta
@@ -37,6 +37,8 @@ class CallPlan:
     metas: tuple[TensorMeta, ...]
     results: list[Result]
     backward: dict[Any, CallPlan]
+    # Of which kind the operator is: ``view``, ``reshape`` or any other.
+    kind: str = "general"
     # Which results take part in autograd.
     recorded: tuple[int, ...] = ()
     # Where its native form is: -1 not made yet, 0 there is none.
@@ -49,14 +51,15 @@ class CallPlan:
 def make_plan(
     function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
     results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...] = (), views: str = "never",
-    recorded: Sequence[bool] | None = None,
+    recorded: Sequence[bool] | None = None, bound: bool = True,
 ) -> CallPlan:  # fmt: skip
     """Plan a function; when gradients are wanted, its forward part that also gives the values to save.
 
-    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given.
+    Gradients are wanted of the outputs marked in ``recorded``; of all with fractions when it is not given. What is not ``bound`` has
+    no program: it is run in its batched form.
     """
     count = len(function.graph.outputs)
-    derivative = None
+    derivative: Derivative | ConstantDerivative | None = None
     present = tuple(o.dtype.is_inexact for o in function.graph.outputs)
     if recorded is not None:
         present = tuple(a and b for a, b in zip(present, recorded, strict=True))
@@ -64,21 +67,15 @@ def make_plan(
     if any(wanted):
         derivative = function.derivative(wanted, present, sizes, overwritten=frozenset(k for k in into if k is not None))
         if derivative is None and structure is not None and any(present):
-            return _constant_plan(function, structure, metas, sizes, foldings, results, wanted, into, views)
-    if derivative is not None and derivative.split.extra:
+            derivative = CONSTANT
+            tracked = tuple(k for k, o in enumerate(function.graph.outputs) if o.dtype.is_inexact)
+    if isinstance(derivative, Derivative) and derivative.split.extra:
         function = derivative.forward
         results = [*results, *[(None, None)] * len(derivative.split.extra)]
         into = (*(into or (None,) * count), *(None,) * len(derivative.split.extra))
-    run = plan_function(function, metas, sizes, foldings, results, into, views)
-    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {}, tracked)
+    if bound:
+        run = plan_function(function, metas, sizes, foldings, results, into, views)
+    else:
+        run = unbound_plan(function, metas, sizes, results, into)
+    return CallPlan(run, structure, count, sizes, foldings, derivative, wanted, metas, results, {}, recorded=tracked)
 
-
-def _constant_plan(
-    function: GraphFunction, structure: Any, metas: tuple[TensorMeta, ...], sizes: dict[str, int], foldings: list[Folding | None],
-    results: list[Result], wanted: tuple[bool, ...], into: tuple[int | None, ...], views: str,
-) -> CallPlan:  # fmt: skip
-    """The plan of an operator whose results do not change with its operands: recorded all the same, with gradients of zeros."""
-    run = plan_function(function, metas, sizes, foldings, results, into, views)
-    outputs = function.graph.outputs
-    recorded = tuple(k for k, o in enumerate(outputs) if o.dtype.is_inexact)
-    return CallPlan(run, structure, len(outputs), sizes, foldings, CONSTANT, wanted, metas, results, {}, recorded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -129,11 +129,22 @@ def tensor_text(
     return _with_notes(f"{class_name}({_elements_text(array, element, indent)}", notes, indent)
 
 
-def _with_notes(text: str, notes: list[str], indent: int) -> str:
+def parts_text(parts: Sequence[tuple[str, np.ndarray, dtype]], notes: Sequence[str], apart: bool, class_name: str = "tensor") -> str:
+    """The text of a tensor that consists of others, each on a line with its name; notes begin on a line of their own if ``apart``."""
+    indent = len(class_name) + 1
+    lines: list[str] = []
+    for name, array, element in parts:
+        inner = _elements_text(array, element, indent + len(name) + 8)
+        size = f", size={array.shape}" if array.size == 0 else ""
+        lines.append(f"{name}=tensor({inner}{size})")
+    return _with_notes(f"{class_name}(" + (",\n" + " " * indent).join(lines), notes, indent, apart)
+
+
+def _with_notes(text: str, notes: Sequence[str], indent: int, apart: bool = False) -> str:
     """Append the notes, each on the last line if it fits; two characters are set aside for what follows."""
     used = len(text) - text.rfind("\n") + 1
-    for note in notes:
-        if used + len(note) + 2 > _options.linewidth:
+    for k, note in enumerate(notes):
+        if used + len(note) + 2 > _options.linewidth or (apart and k == 0):
             text += ",\n" + " " * indent + note
             used = indent + len(note)
         else:

@@ -69,10 +69,11 @@ def _storage_of(data: bytes) -> Storage:
     return memory
 
 
-def _reduce_storage(memory: Storage) -> tuple[Any, ...]:
+def reduce_storage(memory: Storage) -> tuple[Any, ...]:
+    """How a storage is pickled."""
     if isinstance(memory.owner, Block):
         raise NotImplementedError("a storage on a GPU cannot be pickled by itself; pickle the tensor, or its .cpu()")
     return _storage_of, (ctypes.string_at(memory.address, memory.nbytes),)
 
 
-copyreg.pickle(Storage, _reduce_storage)  # type: ignore[arg-type]
+copyreg.pickle(Storage, reduce_storage)  # type: ignore[arg-type]

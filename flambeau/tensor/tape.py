@@ -110,6 +110,19 @@ class Entry(EntryFields):
         return f"<{self.name} object at {id(self):#x}>"
 
 
+class LostEntry(Entry):
+    """The history of a result that leads to a leaf which a recording made: what a segment remembers of it is by its inputs alone."""
+
+    __slots__ = ()
+    name = "LostBackward"
+
+    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
+        raise NotImplementedError(
+            "gradients by a leaf that a compiled function itself made (by detach().requires_grad_(), or through torch.func) of what it "
+            "computed before a value was needed: take them before, make the leaf outside, or leave the function out of compile()"
+        )
+
+
 class AccumulateGrad:
     """What ``next_functions`` shows for a leaf."""
 
@@ -209,6 +222,8 @@ class _Engine:
                 if any(e is not None and (e in self.wanted or e[0] in needed) for e in entry.edges):
                     needed.add(entry)
             elif entry not in seen:
+                if isinstance(entry, LostEntry):
+                    entry.apply([])
                 seen.add(entry)
                 stack.append((entry, True))
                 stack.extend((e[0], False) for e in entry.edges if e is not None and isinstance(e[0], Entry))

@@ -17,7 +17,15 @@ from flambeau.ops.declare import result_type as common_type
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.storage_view import UntypedStorage
 
-promote_types = dtypes.promote
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The type that two types meet in.
+
+    >>> import flambeau as torch
+    >>> torch.promote_types(torch.int64, torch.float16)
+    torch.float16
+    """
+    return dtypes.promote(type1, type2)
 can_cast = dtypes.can_cast
 
 
@@ -67,14 +75,14 @@ class _Operand:
         self.aval = Aval(tensor.meta.shape, tensor.meta.dtype)
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dtype:
+def result_type(tensor: Any, other: Any) -> dtype:
     """The type that an operation on two tensors or numbers computes in.
 
     >>> import flambeau as torch
     >>> torch.result_type(torch.tensor([1, 2]), 1.5)
     torch.float32
     """
-    return common_type([_Operand(v) if isinstance(v, TensorBase) else v for v in (tensor1, tensor2)])
+    return common_type([_Operand(v) if isinstance(v, TensorBase) else v for v in (tensor, other)])
 
 
 def set_default_dtype(d: dtype) -> None:
@@ -142,6 +150,16 @@ def is_nonzero(input: Any) -> bool:
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     return input.meta.shape == other.meta.shape
+
+
+def is_vulkan_available() -> bool:
+    """False."""
+    return False
+
+
+def is_distributed(input: Any) -> bool:
+    """Whether a tensor is spread over processes: never."""
+    return False
 
 
 def is_inference(input: Any) -> bool:

@@ -31,6 +31,16 @@ class TensorType(type):
         return isinstance(instance, TensorBase) and instance.meta.dtype is cls.kind
 
 
+class CudaTensorType(TensorType):
+    """The type of the classes in ``torch.cuda``: their tensors are on a GPU."""
+
+    def __call__(cls, *args: Any, device: Any = None) -> Any:
+        return legacy_tensor(args, cls.kind).cuda(device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return TensorType.__instancecheck__(cls, instance) and instance.meta.device.type == "cuda"
+
+
 class FloatTensor(metaclass=TensorType, kind=dtypes.float32):
     """float32: ``FloatTensor(2, 3)`` has undefined elements, ``FloatTensor([1, 2])`` the data."""
 
@@ -79,3 +89,43 @@ def set_default_tensor_type(t: TensorType | str) -> None:
             raise TypeError(f"set_default_tensor_type: invalid type name {t!r}; needs a floating point type such as 'torch.FloatTensor'")
         t = found
     set_default_float(t.kind)
+
+
+class CudaFloatTensor(metaclass=CudaTensorType, kind=dtypes.float32):
+    """float32 on a GPU, as ``FloatTensor``."""
+
+
+class CudaDoubleTensor(metaclass=CudaTensorType, kind=dtypes.float64):
+    """float64 on a GPU, as ``FloatTensor``."""
+
+
+class CudaHalfTensor(metaclass=CudaTensorType, kind=dtypes.float16):
+    """float16 on a GPU, as ``FloatTensor``."""
+
+
+class CudaBFloat16Tensor(metaclass=CudaTensorType, kind=dtypes.bfloat16):
+    """bfloat16 on a GPU, as ``FloatTensor``."""
+
+
+class CudaLongTensor(metaclass=CudaTensorType, kind=dtypes.int64):
+    """int64 on a GPU, as ``FloatTensor``."""
+
+
+class CudaIntTensor(metaclass=CudaTensorType, kind=dtypes.int32):
+    """int32 on a GPU, as ``FloatTensor``."""
+
+
+class CudaShortTensor(metaclass=CudaTensorType, kind=dtypes.int16):
+    """int16 on a GPU, as ``FloatTensor``."""
+
+
+class CudaCharTensor(metaclass=CudaTensorType, kind=dtypes.int8):
+    """int8 on a GPU, as ``FloatTensor``."""
+
+
+class CudaByteTensor(metaclass=CudaTensorType, kind=dtypes.uint8):
+    """uint8 on a GPU, as ``FloatTensor``."""
+
+
+class CudaBoolTensor(metaclass=CudaTensorType, kind=dtypes.bool_):
+    """bool on a GPU, as ``FloatTensor``."""

@@ -112,3 +112,12 @@ def make_tensor(
     if noncontiguous and size:
         out = out[..., ::2]
     return out.requires_grad_() if requires_grad else out
+
+
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
+) -> None:
+    """The old name of `assert_close`, for values of any types and devices."""
+    if (rtol is None) != (atol is None):
+        raise ValueError("assert_allclose: give both rtol and atol, or neither")
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False, msg=msg or None)

@@ -2,6 +2,7 @@
 
 from flambeau.utils import _python_dispatch as _python_dispatch
 from flambeau.utils import _pytree as _pytree
-from flambeau.utils import data, hooks
+from flambeau.utils import checkpoint, data, dlpack, hooks
 
-__all__ = ["data", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+

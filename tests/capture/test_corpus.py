@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.capture.corpus import PROGRAMS, compare, stressed
 from tests.capture.corpus.harness import FORMS
+from tests.native_switch import loaded, python_path
 
-# Where programs differ today: in a form, or as a function with a segment for each operator (flush) or an exit at each check (leave).
+PYTHON = () if loaded is None else ("python",)
+
+# Where programs differ today: in a form, or as a function with a segment for each operator (flush), an exit at each check (leave), or
+# replayed in Python (python).
 # Each is a fault: whatever makes one right takes it off the list.
-DIFFER = {
-    "inspect_the_caller": "function flush leave",
-    "out_arguments": "flush",
-    "step_by_grad_function": "flush",
-    "weak_references": "function module flush",
-}
+DIFFER = {"gradient_of_a_function_with_effects": "flush", "derivatives_nest": "flush", "out_arguments": "flush"}
 
 
 def cases() -> list[object]:
     fault = pytest.mark.xfail(strict=True, reason="a known fault of capture")
-    ways = [(name, way) for name, program in PROGRAMS.items() for way in (*program.forms, "flush", "leave")]
+    ways = [(name, way) for name, program in PROGRAMS.items() for way in (*program.forms, "flush", "leave", *PYTHON)]
     return [pytest.param(n, w, id=f"{n}-{w}", marks=[fault] if w in DIFFER.get(n, "").split() else []) for n, w in ways]
 
 
 @pytest.mark.parametrize(("name", "way"), cases())
 def test_program_does_the_same_compiled(name: str, way: str) -> None:
-    with stressed(flush=way == "flush", leave=way == "leave"):
+    with stressed(flush=way == "flush", leave=way == "leave"), python_path() if way == "python" else nullcontext():
         found, _ = compare(PROGRAMS[name], way if way in FORMS else "function")
     assert found is None, found
 

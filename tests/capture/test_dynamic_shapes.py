@@ -288,6 +288,55 @@ def test_gradients_of_arguments() -> None:
     assert compiled.tree.captures == 2
 
 
+def transposed(n: int) -> tuple[Any, ...]:
+    return (torch.randn(n, 4).t(),)
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (lambda x: x.relu() * 2, transposed),
+        (lambda x: (x.contiguous() + 1, x[1:] - x[:-1]), transposed),
+        (lambda x: (x.t() @ torch.ones(4, 2), x.reshape(-1)), transposed),
+        (lambda x: x.mul(3).sum(0), lambda n: (torch.randn(2, n, 5).permute(1, 2, 0),)),
+        (lambda x: (x * 2 + 1).tanh(), lambda n: (torch.randn(2, 3, n, 6).contiguous(memory_format=torch.channels_last),)),
+        (lambda x: x + 1, lambda n: (torch.randn(n, 1).t().clone(),)),
+    ],
+)
+def test_tensors_that_are_dense_in_another_order(function: Callable[..., Any], make: Callable[[int], tuple[Any, ...]]) -> None:
+    no_kernels(function, make)
+
+
+def gradients_through_views(function: Callable[..., Any], view: Callable[[Any], Any], n: int) -> Any:
+    leaf = torch.linspace(-1, 1, n * 12).reshape(n, 4, 3).requires_grad_()
+    hidden = leaf * 1
+    shown = view(hidden)
+    found = function(shown)
+    (found.sum() * 2 + hidden.square().sum() + shown.pow(3).sum()).backward()
+    return found.detach(), hidden.detach(), leaf.grad, found.stride()
+
+
+@pytest.mark.parametrize("view", [lambda h: h.transpose(0, 1), lambda h: h.unsqueeze(1), lambda h: h[1:]])
+@pytest.mark.parametrize(
+    ("function", "followed"),
+    [
+        (lambda v: v.relu() * 2, True),
+        (lambda v: v[1:] + 0, True),
+        (lambda v: v.transpose(0, 1), True),
+        (lambda v: v.mul_(2), False),
+        (lambda v: v[0].mul_(2) + 1, False),
+        (lambda v: v.add_(1).sum(0), False),
+    ],
+)
+def test_views_that_take_part_in_autograd(function: Callable[..., Any], followed: bool, view: Callable[[Any], Any]) -> None:
+    compiled = torch.compile(function)
+    for n in (4, 4, 6, 6, 5):
+        alike(gradients_through_views(compiled, view, n), gradients_through_views(function, view, n))
+    assert followed == (compiled.tree.left == [])
+    part = view(torch.ones(4, 4, 3)).shape[0] == 3  # a view of a part is compiled for its sizes
+    assert not followed or compiled.tree.captures == (3 if part else 2)
+
+
 def test_values_are_needed_in_between() -> None:
     def f(x: Any) -> Any:
         y = x * 2

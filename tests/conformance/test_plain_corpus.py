@@ -15,6 +15,8 @@ from tests.capture.corpus import PROGRAMS
 from tests.capture.corpus.harness import Side, difference
 
 DIFFER = {
+    "derivatives_nest": "PyTorch warns of a function that it uses itself",
+    "sparse_product_in_a_layer": "PyTorch warns that sparse tensors are not checked",
     "data_dependent_shapes": "the strides of what nonzero gives",
     "function_argument": "functions are functions of Python here",
     "inference_mode": "results of inference mode do not say that they are",

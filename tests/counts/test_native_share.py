@@ -95,3 +95,15 @@ def test_training_steps_run_natively(name: str, make: Callable[[Any], Any]) -> N
     after = counters.snapshot()
     assert (after["eager_calls"], after["eager_backwards"]) == (before["eager_calls"], before["eager_backwards"])
     assert after["native_calls"] - before["native_calls"] >= 8
+
+
+def test_autocast_leaves_the_operators_that_it_casts_to_python() -> None:
+    x, weight = torch.randn(4, 4), torch.randn(4, 4)
+
+    def run() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for _ in range(10):
+                ((x * 1.5 + 2.0).relu() @ weight).softmax(-1)
+
+    run()
+    assert refusals(run) == {"modes": 10, **{reason: 0 for reason in REASONS if reason != "modes"}}

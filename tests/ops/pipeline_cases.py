@@ -20,9 +20,9 @@ from flambeau.ops.declare import ALL, Operator
 from flambeau.ops.samples import Call
 from flambeau.runtime.generator import default_generator
 from flambeau.tensor import tensor_class
-from flambeau.tensor.autograd import grad
 from flambeau.tensor.base import from_memory
 from flambeau.tensor.grad_mode import no_grad
+from flambeau.tensor.gradients import grad
 from flambeau.tensor.tensor import tensor_over
 from tests.ops.operator_cases import Traced, describe, trace
 

@@ -64,6 +64,8 @@ RANDOM: dict[str, Callable[..., Any]] = {
     "normal_": lambda d, x, mean=0.0, std=1.0: d[0] * std + mean,
     "normal": lambda d, mean, std: d[0] * std + mean,
     "exponential_": lambda d, x, lambd=1.0: _exponential(d[0]) / lambd,
+    "cauchy_": lambda d, x, median=0.0, sigma=1.0: median + sigma * np.tan(np.pi * (d[0] - 0.5)),
+    "geometric_": lambda d, x, p_: np.ceil(np.log(d[0]) / np.log1p(-p_)).astype(x.dtype),
     "bernoulli_": lambda d, x, p_=0.5: (d[0] < p_).astype(x.dtype),
     "bernoulli": lambda d, x: (d[0] < x).astype(x.dtype),
     "random_": lambda d, x, from_, to: (from_ + d[0] % (to - from_)).astype(x.dtype),

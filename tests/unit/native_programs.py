@@ -6,6 +6,8 @@ from flambeau.runtime.native.language import (
     Array,
     Byte,
     Double,
+    Doubles,
+    External,
     Global,
     Struct,
     Word,
@@ -13,13 +15,18 @@ from flambeau.runtime.native.language import (
     bit_length,
     bits_of_double,
     bits_of_float,
+    double,
     inline,
     native,
+    single,
     size_of,
     stack,
+    whole,
 )
 
 LIMIT = 10
+HALF = 0.5
+exp = External("exp", "double")
 
 
 class Pair(Struct):
@@ -173,3 +180,17 @@ def halves(n: Word) -> Word:
         count_call()
         steps = i + 1
     return steps * 1000 + totals.count
+
+
+@native
+def mix_doubles(numbers: Doubles, n: Word) -> Word:
+    """numbers[0] becomes a sum, numbers[1] it in single precision, numbers[2] its exponential; returns it rounded towards zero."""
+    total = 0.0
+    for i in range(n):
+        total = total - (-numbers[i] * HALF + double(i)) / 3.0
+    if total < 0.0:
+        total = -total
+    numbers[0] = total
+    numbers[1] = single(total)
+    numbers[2] = exp(total)
+    return whole(total)

@@ -39,6 +39,15 @@ def test_gradcheck_of_composites() -> None:
         torch.autograd.gradcheck(lambda x: x.detach() * x, (x,))
 
 
+def test_gradgradcheck_of_composites() -> None:
+    x, w = (torch.rand(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (4, 2)))
+    assert torch.autograd.gradgradcheck(lambda x, w: torch.softmax(x @ w, 1).log().sum(0), (x, w))
+    assert torch.autograd.gradgradcheck(torch.logaddexp, (x, x.detach().clone().requires_grad_()), torch.ones(3, 4, dtype=torch.float64))
+    with pytest.raises(torch.autograd.GradcheckError, match="mismatch"):
+        torch.autograd.gradgradcheck(lambda x: x.detach().square() * x, (x,))
+    assert not torch.autograd.gradgradcheck(lambda x: x.detach().square() * x, (x,), raise_exception=False)
+
+
 def test_grad_of_chosen_tensors_touches_nothing_else() -> None:
     x, y = leaf(2), leaf(2)
     middle = x * y

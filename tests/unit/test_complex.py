@@ -240,3 +240,29 @@ def test_optimizers_update_the_parts_as_numbers_of_their_own(name: str) -> None:
         values.append((parameter if as_complex else torch.view_as_complex(parameter)).detach().numpy())
     np.testing.assert_allclose(values[0], values[1], rtol=1e-10)
     assert not np.allclose(values[0], start)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("name", ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"])
+def test_convolutions_are_four_of_real_numbers(name: str, groups: int) -> None:
+    function, count = getattr(torch.nn.functional, name), int(name[-2])
+    length, shape = (7, 6)[:count], (4, 4 // groups, *(3, 2)[:count])
+    transposed = "transpose" in name
+    options = {"stride": 2, "padding": 1, "groups": groups} | ({"output_padding": 1} if transposed else {"dilation": 1})
+    arrays = numbers(2, 4, *length), numbers(*shape, seed=1), numbers(4, seed=2)
+    results = []
+    for together in (True, False):
+        x, weight, bias = (torch.tensor(v, requires_grad=True) for v in arrays)
+        if together:
+            out = function(x, weight, bias, **options)
+        else:
+            apply = lambda a, b: function(a, b, None, **options)  # noqa: E731
+            real = apply(x.real, weight.real) - apply(x.imag, weight.imag)
+            imaginary = apply(x.real, weight.imag) + apply(x.imag, weight.real)
+            out = torch.complex(real, imaginary) + bias.reshape(4, *(1,) * count)
+        loss = (out * torch.linspace(0.5, 1.5, out.numel(), dtype=torch.float64).reshape(out.shape)).abs().square().sum()
+        gradients = torch.autograd.grad(loss, [x, weight, bias])
+        results.append([out.detach().numpy(), *(g.numpy() for g in gradients), function(x[0], weight, bias, **options).detach().numpy()])
+    for found, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(results[0][-1], results[0][0][0], rtol=1e-9)

@@ -331,16 +331,128 @@ def test_eigenvalues_of_any_matrices(kind: Any) -> None:
         np.testing.assert_allclose(L.eigvals(torch.from_numpy(x)).numpy(), values, atol=1e-3 if kind is np.float32 else 1e-10)
 
 
-def test_complex_systems() -> None:
-    x, b = (RANDOM.standard_normal((3, 4, n)) + 1j * RANDOM.standard_normal((3, 4, n)) for n in (4, 2))
-    z, right, h = torch.from_numpy(x), torch.from_numpy(b), x + np.conj(transposed(x))
+def complex_numbers(*shape: int, kind: Any = np.complex128) -> Any:
+    return (RANDOM.standard_normal(shape) + 1j * RANDOM.standard_normal(shape)).astype(kind)
+
+
+def adjoint(x: Any) -> Any:
+    return np.conj(transposed(x))
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (7, 3), (3, 7), (40, 40)])
+def test_complex_factors(shape: tuple[int, int], kind: Any) -> None:
+    """What the factors of complex matrices have to fulfil; those that are determined are numpy's."""
+    x = complex_numbers(5, *shape, kind=kind)
+    t, limit = torch.from_numpy(x), 30 * max(shape) * float(np.finfo(kind).eps)
+    identity = np.eye(min(shape))
+
+    def near(found: Any, wanted: Any) -> None:
+        found = found.numpy() if isinstance(found, torch.Tensor) else found
+        assert np.abs(found - wanted).max() <= limit * max(1.0, np.abs(wanted).max())
+
+    for some in (True, False):
+        u, s, vh = (v.numpy() for v in L.svd(t, full_matrices=not some))
+        k = min(shape)
+        near((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+        near((adjoint(u) @ u)[..., :k, :k], identity)
+        assert s.dtype == np.finfo(kind).dtype and (np.diff(s) <= 0).all()
+    near(L.svdvals(t), s)
+    near(torch.svd(t).V.mH, L.svd(t, False).Vh.numpy())
+    q, r = L.qr(t)
+    near(q, np.linalg.qr(x)[0])
+    near(q @ r, x)
+    near(torch.orgqr(*torch.geqrf(t))[..., : min(shape)], q.numpy()) if shape[0] >= shape[1] else None
+    p, lower, upper = L.lu(t)
+    near(p @ lower @ upper, x)
+    packed = torch.lu_unpack(*L.lu_factor(t))
+    near(packed.P @ packed.L @ packed.U, x)
+    near(x @ L.pinv(t).numpy() @ x, x)
+    if shape[0] != shape[1]:
+        return
+    hermitian = x @ adjoint(x) + 10 * identity.astype(kind)
+    h = torch.from_numpy(hermitian)
+    near(L.cholesky(h), np.linalg.cholesky(hermitian))
+    near(L.cholesky(h, upper=True).mH @ L.cholesky(h, upper=True), hermitian)
+    near(h @ torch.cholesky_inverse(L.cholesky(h)), identity)
+    near(h @ torch.cholesky_solve(t, L.cholesky(h)), x)
+    for uplo, half in (("L", np.tril), ("U", np.triu)):
+        values, vectors = L.eigh(torch.from_numpy(half(hermitian)), uplo)
+        near(vectors * values.unsqueeze(-2) @ vectors.mH, hermitian)
+        near(L.eigvalsh(h, uplo), values.numpy())
+    values, vectors = L.eig(t)
+    near(t @ vectors, (vectors * values.unsqueeze(-2)).numpy())
+    near(np.linalg.norm(vectors.numpy(), axis=-2), 1.0)
+    sign, size = L.slogdet(t)
+    near(sign, np.linalg.slogdet(x)[0])
+    near(size, np.linalg.slogdet(x)[1])
+    near(L.det(t / 3), np.linalg.det(x / 3))
+    b = torch.from_numpy(complex_numbers(5, *shape, kind=kind))
+    for flag, matrix in ((True, hermitian - 12 * identity), (False, x + transposed(x))):
+        m = torch.from_numpy(matrix.astype(kind))
+        near(m @ L.ldl_solve(*L.ldl_factor(m, hermitian=flag), b, hermitian=flag), b.numpy())
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+def test_complex_systems(kind: Any) -> None:
+    x, b = complex_numbers(6, 5, 5, kind=kind) + 3 * np.eye(5, dtype=kind), complex_numbers(6, 5, 2, kind=kind)
+    a, right, limit = torch.from_numpy(x), torch.from_numpy(b), 1e3 * float(np.finfo(kind).eps)
+    packed, tau = torch.geqrf(a)
     for found, wanted in (
-        (L.solve(z, right), np.linalg.solve(x, b)), (L.inv(z), np.linalg.inv(x)), (L.svdvals(z), np.linalg.svd(x, compute_uv=False)),
-        (L.solve_triangular(z, right, upper=False), np.linalg.solve(np.tril(x), b)),
-        (L.eigvalsh(torch.from_numpy(h)), np.linalg.eigvalsh(h)),
-        (torch.matrix_exp(z) @ torch.matrix_exp(-z), np.broadcast_to(np.eye(4), x.shape)),
+        (L.inv(a), np.linalg.inv(x)), (L.solve(a, right), np.linalg.solve(x, b)),
+        (L.lu_solve(*L.lu_factor(a), right), np.linalg.solve(x, b)),
+        (L.lu_solve(*L.lu_factor(a), right, adjoint=True), np.linalg.solve(adjoint(x), b)),
+        (L.lu_solve(*L.lu_factor(a), right.mT, left=False), transposed(np.linalg.solve(transposed(x), b))),
+        (L.lu_solve(*L.lu_factor(a), right.mT, left=False, adjoint=True), transposed(np.linalg.solve(np.conj(x), b))),
+        (L.solve_triangular(a, right, upper=True), np.linalg.solve(np.triu(x), b)),
+        (L.solve_triangular(a, right, upper=False), np.linalg.solve(np.tril(x), b)),
+        (L.lstsq(a, right).solution, np.linalg.solve(x, b)), (torch.ormqr(packed, tau, right), np.linalg.qr(x)[0] @ b),
+        (torch.ormqr(packed, tau, right, transpose=True), adjoint(np.linalg.qr(x)[0]) @ b),
+        (torch.ormqr(packed, tau, right.mT, left=False), transposed(b) @ np.linalg.qr(x)[0]),
     ):  # fmt: skip
-        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-10)
-    for function in (L.cholesky, L.eigh, L.qr, L.det):
-        with pytest.raises(NotImplementedError, match="complex matrices are not supported yet"):
-            function(z)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=limit, atol=limit)
+    with pytest.raises(L.LinAlgError, match="singular"):
+        L.inv(torch.zeros(2, 2, dtype=a.dtype))
+
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "cholesky": lambda x: L.cholesky(x @ x.mH + 2), "cholesky upper": lambda x: L.cholesky(x @ x.mH + torch.eye(3), upper=True),
+    "cholesky_solve": lambda x: torch.cholesky_solve(x, L.cholesky(x @ x.mH + torch.eye(3))),
+    "cholesky_inverse": lambda x: torch.cholesky_inverse(L.cholesky(x @ x.mH + torch.eye(3))),
+    "eigh": lambda x: [v.abs() for v in L.eigh(x + x.mH)], "eigvalsh": lambda x: L.eigvalsh(x + x.mH, "U"),
+    "svd": lambda x: [v.abs() for v in L.svd(x, full_matrices=False)], "svdvals": L.svdvals,
+    "svd both": lambda x: L.svd(x[..., :2], False).U @ L.svd(x[..., :2], False).Vh, "qr": lambda x: tuple(L.qr(x[..., :2])),
+    "qr wide": lambda x: tuple(L.qr(x[..., :2, :])), "lu": lambda x: tuple(L.lu(x))[1:], "inv": L.inv, "det": L.det,
+    "solve": lambda x: L.solve(x, x[..., :1]), "solve_triangular": lambda x: L.solve_triangular(x, x[..., :1], upper=True),
+    "slogdet": lambda x: tuple(L.slogdet(x)), "pinv": L.pinv, "pinv of rank 2": lambda x: L.pinv(x[..., :2] @ x[..., :2].mH),
+    "pinv hermitian": lambda x: L.pinv(x + x.mH, hermitian=True), "lstsq": lambda x: L.lstsq(x, x[..., :1]).solution,
+    "householder": lambda x: torch.orgqr(x, x[..., 0, :]), "ormqr": lambda x: torch.ormqr(x, x[..., 0, :], x, transpose=True),
+    "eig": lambda x: [v.abs() for v in L.eig(x)], "eigvals": L.eigvals, "matrix_exp": torch.matrix_exp,
+    "nuclear": lambda x: L.matrix_norm(x, "nuc"), "lu_solve": lambda x: L.lu_solve(*L.lu_factor(x), x[..., :1], adjoint=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_gradients_of_complex_matrices(name: str) -> None:
+    """First and second derivatives against differences in a direction of the complex plane."""
+
+    def flat(x: Any) -> Any:
+        found = COMPLEX[name](x)
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        weights = (torch.linspace(0.5, 1.5, f.numel(), dtype=torch.float64).reshape(f.shape) for f in found)
+        values = (f.real - 0.7 * f.imag if f.is_complex() else f for f in found)
+        return sum(((i + 1.5) * w * v).sum() for i, (v, w) in enumerate(zip(values, weights, strict=True)))
+
+    def slope(x: Any) -> Any:
+        (found,) = torch.autograd.grad(flat(x), x, create_graph=True)
+        return (torch.linspace(-1, 1, 9, dtype=torch.float64).reshape(3, 3) * (found.real + 0.3 * found.imag)).sum()
+
+    random = np.random.default_rng(3)
+    start, probe = (random.standard_normal((3, 3)) + 1j * random.standard_normal((3, 3)) for _ in range(2))
+    start += np.diag([3.0, 1.0, -2.0])
+    x = torch.tensor(start, requires_grad=True)
+    for function in (flat, slope):
+        (found,) = torch.autograd.grad(function(x), x)
+        near = [function(torch.tensor(start + step * probe, requires_grad=True)).item() for step in (1e-5, -1e-5)]
+        wanted = (near[0] - near[1]) / 2e-5
+        np.testing.assert_allclose((found.numpy().conj() * probe).sum().real, wanted, rtol=1e-4, atol=1e-4, err_msg=function.__name__)

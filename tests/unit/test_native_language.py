@@ -66,6 +66,17 @@ def test_conditions_as_values(symbols):
             assert run(a, b) == (a > 0 and not b < a) + 2 * (a == b or a == 7)
 
 
+def test_doubles(symbols):
+    run = function(symbols, "mix_doubles")
+    numbers = np.random.default_rng().uniform(-9, 9, 5)
+    expected = 0.0
+    for i, number in enumerate(numbers):
+        expected -= (-number * 0.5 + i) / 3.0
+    expected = abs(expected)
+    assert run(numbers.ctypes.data, 5) == int(expected)
+    assert numbers[0] == expected and numbers[1] == np.float32(expected) and numbers[2] == pytest.approx(np.exp(expected), rel=1e-15)
+
+
 def test_loops(symbols):
     even = function(symbols, "sum_even", ctypes.c_int64)
     assert [even(n) for n in (0, 1, 5, 20, 100)] == [0, 0, 6, 90, 90]

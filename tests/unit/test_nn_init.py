@@ -112,7 +112,7 @@ def test_gains(nonlinearity: str, param: Any, gain: float) -> None:
     (lambda: init.dirac_(torch.empty(3, 3)), ValueError, "Only tensors with 3, 4, or 5"),
     (lambda: init.dirac_(torch.empty(3, 3, 3), 2), ValueError, "divisible by groups"),
     (lambda: init.orthogonal_(torch.empty(3)), ValueError, "2 or more dimensions"),
-    (lambda: init.sparse_(torch.empty(3, 3), 0.5), NotImplementedError, "sparse_ is not implemented"),
+    (lambda: init.sparse_(torch.empty(3), 0.5), ValueError, "2 dimensions"),
 ])  # fmt: skip
 def test_what_is_refused(action: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):

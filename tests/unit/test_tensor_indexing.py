@@ -165,3 +165,15 @@ def test_masked_select_is_differentiable() -> None:
     x = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
     (x[x > 0] ** 2).sum().backward()
     assert x.grad.tolist() == [2, 0, 6]
+
+
+def test_masks_of_single_numbers():
+    x = torch.tensor(5.0)
+    assert x[torch.tensor(True)].tolist() == [5.0] and x[torch.tensor(False)].shape == (0,)
+    assert torch.tensor(True)[torch.tensor(True)].shape == (1,)
+    x[torch.tensor(False)] = 4.0
+    assert x == 5.0
+    x[torch.tensor(True)] = 3.0
+    assert x == 3.0
+    with pytest.raises(IndexError, match="0-dim tensor"):
+        x[torch.tensor(0)]

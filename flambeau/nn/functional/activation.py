@@ -6,9 +6,10 @@ import warnings
 
 from flambeau import ops
 from flambeau.core.dtypes import dtype as dtype_type
+from flambeau.core.dtypes import float64
 from flambeau.ops.declare import Operator
 from flambeau.tensor import Tensor
-from flambeau.tensor.creation import empty_like, zeros_like
+from flambeau.tensor.creation import empty, empty_like, ones_like, zeros_like
 from flambeau.tensor.dispatch import call_into
 
 __all__ = [
@@ -117,8 +118,12 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
         raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = empty_like(input).uniform_(lower, upper)
-    return _run(ops.where, inplace, input > 0, input, input * slope)
+    negative = input.detach() <= 0
+    # As in PyTorch, each of these takes one number of the generator, and the others none.
+    drawn = empty(int(negative.sum()), dtype=float64, device=input.device).uniform_(lower, upper)
+    slope = ones_like(input.detach()).masked_scatter(negative, drawn.to(input.dtype))
+    out = ops.where(input > 0, input, input * slope)
+    return input.copy_(out) if inplace else out
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
@@ -218,7 +223,9 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:
     """softmax(-input) along `dim`."""
-    return ops.softmin(input, _chosen_dim("softmin", input, dim, _stacklevel), dtype)
+    axis = _chosen_dim("softmin", input, dim, _stacklevel)
+    # As torch, unsigned numbers are negated before they are converted.
+    return ops.softmin(input, axis) if dtype is None else ops.softmax(ops.neg(input), axis, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype_type | None = None) -> Tensor:

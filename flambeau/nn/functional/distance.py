@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau import ops
 from flambeau.tensor import Tensor
+from flambeau.tensor.autocasting import as_one
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
@@ -18,6 +19,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return ops.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
+@as_one
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows of (N, M): (0, 1), (0, 2), ..., (1, 2), ... in one vector."""
     if input.dim() != 2:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from flambeau import ops
+from flambeau.core.dtypes import int64
+from flambeau.sparse.embedding import SparseRows
 from flambeau.tensor import Tensor
 from flambeau.tensor.grad_mode import no_grad
 
@@ -66,18 +68,16 @@ def embedding(
 ) -> Tensor:  # fmt: skip
     """Rows of `weight` (num_embeddings, dim): integer input (*) to (*, dim). The row `padding_idx` gets no gradient.
 
+    With `sparse` the gradient of the weight is a sparse tensor that has the rows looked up; see `optim.SparseAdam`.
+
     Raises IndexError for an index out of range.
     """
-    _refuse_sparse("embedding", sparse)
     row = _padding_row(padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    return ops.embedding(input, weight, row, scale_grad_by_freq)
-
-
-def _refuse_sparse(name: str, sparse: bool) -> None:
     if sparse:
-        raise NotImplementedError(f"{name}: sparse=True is not implemented; leave it out, gradients are then dense.")
+        return SparseRows.apply(weight, input, row, scale_grad_by_freq)
+    return ops.embedding(input, weight, row, scale_grad_by_freq)
 
 
 def embedding_bag(
@@ -89,9 +89,19 @@ def embedding_bag(
 
     What equals `padding_idx` counts nothing. Raises IndexError for an index out of range.
     """
-    _refuse_sparse("embedding_bag", sparse)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     if offsets is not None and include_last_offset:
         offsets = offsets[:-1]
+    if sparse:
+        if mode == "max" or scale_grad_by_freq:
+            raise RuntimeError("embedding_bag: sparse gradients need mode 'sum' or 'mean', and scale_grad_by_freq=False")
+        rows = SparseRows.apply(weight, input, padding_idx, False).reshape(-1, weight.shape[1])
+        numbers = ops.reshape(ops.arange(0, 1, rows.shape[0], int64), input.shape)
+        padding = None if padding_idx is None else input == padding_idx % weight.shape[0]
+        if padding is not None:  # a row of zeros, which counts nothing
+            rows = ops.cat([rows, ops.zeros((1, weight.shape[1]), rows.dtype)], 0)
+            numbers = ops.where(padding, rows.shape[0] - 1, numbers)
+        last = None if padding is None else rows.shape[0] - 1
+        return ops.embedding_bag(numbers, rows, offsets, mode, per_sample_weights, last, False)
     return ops.embedding_bag(input, weight, offsets, mode, per_sample_weights, padding_idx, scale_grad_by_freq)

@@ -12,6 +12,7 @@ from flambeau.core.dtypes import int64
 from flambeau.nn.functional.padding import pad
 from flambeau.nn.functional.reduction import reduction_from_flags
 from flambeau.tensor import Tensor
+from flambeau.tensor.autocasting import as_one
 from flambeau.tensor.creation import arange, tensor
 
 __all__ = [
@@ -242,6 +243,7 @@ def linear_cross_entropy(
     return ops.cross_entropy(logits, target, weight, -100 if ignore_index is None else ignore_index, reduction, label_smoothing)
 
 
+@as_one
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from flambeau.core.dtypes import dtype
@@ -46,8 +47,16 @@ class ReLU(_Pointwise):
 class Hardtanh(Module):
     """x kept in [min_val, max_val]."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        for old, new, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
+            if value is not None:
+                warnings.warn(f"keyword argument `{old}` is deprecated and rename to `{new}`", FutureWarning, stacklevel=2)
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         if max_val <= min_val:
             raise AssertionError(f"Hardtanh: max_val ({max_val}) must be larger than min_val ({min_val})")
         self.min_val = min_val

@@ -131,7 +131,39 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes of a group. Not there yet: in one process use BatchNorm1d, 2d or 3d."""
+    """Batch normalization (N, C, *) over all processes of a group, of which there is one so far.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("SyncBatchNorm is not implemented; use BatchNorm1d, BatchNorm2d or BatchNorm3d in each process.")
+    >>> import flambeau as torch
+    >>> model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.BatchNorm1d(3)))
+    >>> type(model[0]).__name__
+    'SyncBatchNorm'
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: dtype | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The Module with all its batch normalizations replaced by SyncBatchNorms with the same parameters and running numbers."""
+        out: Any = module
+        if isinstance(module, _BatchNorm):
+            out = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group,
+                bias=module.bias is not None,
+            )  # fmt: skip
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(out, name, getattr(module, name))
+            out.training = module.training
+        for name, child in list(module.named_children()):
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out

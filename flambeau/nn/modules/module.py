@@ -275,9 +275,9 @@ class Module(ModuleHooks, ModuleState):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """This Module and all below it."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This Module and all below it; those met twice once, or every time without ``remove_duplicate``."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def _named_members(

@@ -144,7 +144,23 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """Not there: use LocalResponseNorm, which divides by `size` in the same way."""
+    """x divided by (k + alpha / size * sum of squares over the channels less than (size + 1) / 2 away) ** beta; input (N, C, H, W).
+
+    PyTorch's class counts channel 0 in the windows of all channels; this one does not.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        raise NotImplementedError("CrossMapLRN2d is not implemented; use LocalResponseNorm with the same arguments.")
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        width = (self.size - 1) // 2 * 2 + 1  # an even size sees as many channels as the odd one below it
+        return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

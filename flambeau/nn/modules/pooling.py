@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn.modules.module import Module
-from flambeau.nn.sizes import _single
+from flambeau.nn.sizes import _ntuple, _single
 from flambeau.tensor import Tensor
 
 __all__ = [
@@ -216,11 +216,14 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 class _MaxUnpoolNd(Module):
     """The inverse of pooling with `kernel_size`, `stride` and `padding`, as far as there is one."""
 
+    dimensions: int
+
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        sizes = _ntuple(self.dimensions)
+        self.kernel_size = sizes(kernel_size)
+        self.stride = sizes(kernel_size if stride is None else stride)
+        self.padding = sizes(padding)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -229,6 +232,8 @@ class _MaxUnpoolNd(Module):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Zeros with the maxima of (N, C, L) back in the places that `indices` name."""
 
+    dimensions = 1
+
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
@@ -236,12 +241,16 @@ class MaxUnpool1d(_MaxUnpoolNd):
 class MaxUnpool2d(_MaxUnpoolNd):
     """Zeros with the maxima of (N, C, H, W) back in the places that `indices` name."""
 
+    dimensions = 2
+
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Zeros with the maxima of (N, C, D, H, W) back in the places that `indices` name."""
+
+    dimensions = 3
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)

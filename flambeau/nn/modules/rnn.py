@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.tensor import Tensor
+from flambeau.tensor import Tensor, autocasting
 from flambeau.tensor.creation import empty, zeros
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -34,7 +35,7 @@ def _lstm_cell(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
     return (hidden if weights[2] is None else F.linear(hidden, weights[2])), cell
 
 
-_CELLS: dict[str, Cell] = {
+CELLS: dict[str, Cell] = {
     "RNN_TANH": _plain_cell(ops.rnn_tanh_step),
     "RNN_RELU": _plain_cell(ops.rnn_relu_step),
     "LSTM": _lstm_cell,
@@ -85,7 +86,7 @@ class RNNBase(Module):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if mode not in _CELLS:
+        if mode not in CELLS:
             raise ValueError("Unrecognized RNN mode: " + mode)
         _check_sizes(hidden_size, num_layers, dropout, proj_size, mode)
         self.mode = mode
@@ -169,7 +170,7 @@ class RNNBase(Module):
 
     def _layers(self, data: Tensor, counts: list[int], state: State) -> tuple[Tensor, State]:
         """All layers over packed data."""
-        cell = _CELLS[self.mode]
+        cell = CELLS[self.mode]
         finals: list[State] = []
         for layer in range(self.num_layers):
             results: list[Tensor] = []
@@ -209,7 +210,7 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         self._check_width(input.data)
-        counts = [int(count) for count in input.batch_sizes.tolist()]
+        counts = [int(count) for count in input.batch_sizes.tolist()]  # pyright: ignore
         state = self._start(hx, input.data, counts[0], True, input.sorted_indices)
         data, final = self._layers(input.data, counts, state)
         if input.unsorted_indices is not None:
@@ -274,12 +275,14 @@ class RNNCellBase(Module):
 
     mode: str
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: dtype | None = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: dtype | None = None
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        rows = _GATES[self.mode] * hidden_size
+        rows = num_chunks * hidden_size
         shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
         shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         for name, shape in shapes.items():
@@ -306,7 +309,7 @@ class RNNCellBase(Module):
         else:
             state = tuple(part if batched else part.unsqueeze(0) for part in state)
         gates = F.linear(rows, self.weight_ih, self.bias_ih)
-        out = _CELLS[self.mode](gates, state, (self.weight_hh, self.bias_hh, None))
+        out = CELLS[self.mode](gates, state, (self.weight_hh, self.bias_hh, None))
         return out if batched else tuple(part.squeeze(0) for part in out)
 
 
@@ -315,10 +318,13 @@ class RNNCell(RNNCellBase):
 
     mode = "RNN_TANH"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **options: Any) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         if nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {nonlinearity}")
-        super().__init__(input_size, hidden_size, bias, **options)
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.mode = "RNN_" + nonlinearity.upper()
         self.nonlinearity = nonlinearity
 
@@ -331,14 +337,20 @@ class LSTMCell(RNNCellBase):
 
     mode = "LSTM"
 
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: dtype | None = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> State:
-        return self._step(input, hx, 2)
+        return self._step(input, hx, 2) if not context.autocast else autocasting.apply("lstm_cell", self._step, input, hx, 2)
 
 
 class GRUCell(RNNCellBase):
     """One step of GRU."""
 
     mode = "GRU"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: dtype | None = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step(input, None if hx is None else (hx,), 1)[0]

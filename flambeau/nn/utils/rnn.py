@@ -22,7 +22,7 @@ class PackedSequence(NamedTuple):
     """
 
     data: Tensor
-    batch_sizes: Tensor
+    batch_sizes: Tensor | None = None
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
 
@@ -112,6 +112,12 @@ def pad_sequence(
         filling = sequence.new_full((missing, *sequence.shape[1:]), padding_value)
         rows.append(ops.cat([sequence, filling] if padding_side == "right" else [filling, sequence]) if missing else sequence)
     return ops.stack(rows, 0 if batch_first else 1)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences that were packed, in their order, each of its own length."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

@@ -20,8 +20,6 @@ from flambeau.runtime.native.c_api import (
     memcmp,
 )
 from flambeau.runtime.native.keys import (
-    GRADIENTS_OFF,
-    INFERENCE,
     INTO,
     MAX_PARAMETERS,
     MULTIPLIER,
@@ -56,11 +54,11 @@ def thread_is_known() -> Word:
 
 
 @inline
-def modes_allow() -> Word:
-    """Whether this thread is in no mode that only Python knows."""
+def modes_allow(signature: Signature) -> Word:
+    """Whether this thread is in no mode in which only Python can call the operator."""
     if not thread_is_known():
         return 0
-    return (shared.mode & ~(GRADIENTS_OFF | INFERENCE)) == 0
+    return (shared.mode & ~signature.modes) == 0
 
 
 @native
@@ -120,7 +118,7 @@ def perform_counted(plan: Plan, arguments: Arguments) -> Word:
 @native
 def attempt(arguments: Arguments, signature: Signature, values: Words) -> Word:
     """The result of a call; 0 with an error set, UNUSUAL, or MISSED with the key in ``arguments``."""
-    if not modes_allow():
+    if not modes_allow(signature):
         return refuse(MODES)
     if not make_key(arguments, signature, values):
         return refuse(ARGUMENTS)
@@ -298,7 +296,7 @@ def number_negative(a: Object) -> Word:
 @native
 def attempt_into(arguments: Arguments, signature: Signature, values: Words, target: Word) -> Word:
     """As `attempt`, with the result written into ``target``, one of the operands."""
-    if not modes_allow():
+    if not modes_allow(signature):
         return refuse(MODES)
     if not is_tensor(Object.at(target)) or not make_key(arguments, signature, values) or arguments.marked:
         return refuse(ARGUMENTS)

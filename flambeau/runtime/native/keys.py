@@ -33,7 +33,7 @@ MAX_NUMBERS = 8
 # Tensors in lists, beyond MAX_TENSORS.
 MAX_LISTED = 4096
 # Bits of the modes, as in `core.context`.
-GRADIENTS_OFF, INFERENCE = 1, 16
+GRADIENTS_OFF, INFERENCE, AUTOCAST = 1, 16, 128 | 256 | 512 | 1024
 MULTIPLIER = -7046029254386353131  # the golden ratio, as in Fibonacci hashing
 
 

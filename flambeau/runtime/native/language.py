@@ -2,8 +2,8 @@
 
 A native function is marked with ``@native`` and never runs as Python. Every value is a 64-bit word (an integer, or an address) or a
 ``Double``; a `Struct` says what lies at an address, so that ``tensor.memory.version`` is two loads. Allowed are ``if``, ``while``,
-``for i in range(...)``, assignments, calls of native and outside functions, and integer arithmetic, where ``>>`` shifts zeros in and
-comparisons are signed. There is no reference counting but what a function does itself.
+``for i in range(...)``, assignments, calls of native and outside functions, arithmetic of doubles, and of integers, where ``>>`` shifts
+zeros in and comparisons are signed. There is no reference counting but what a function does itself.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["Array", "Byte", "Double", "External", "Global", "NativeFunction", "Struct", "Word", "Words", "bit_length",
-           "bits_of_double", "bits_of_float", "call", "inline", "native", "size_of", "stack", "text"]  # fmt: skip
+__all__ = ["Array", "Byte", "Double", "Doubles", "External", "Global", "NativeFunction", "Struct", "Word", "Words", "bit_length",
+           "bits_of_double", "bits_of_float", "call", "double", "inline", "native", "single", "size_of", "stack", "text",
+           "whole"]  # fmt: skip
 
 # `translate` knows these names. For type checkers a word may be anything: a number, or the address of any struct.
 Word = Any
 Byte = int
 Double = float
 Words = Any
+Doubles = Any
 Array = list
 
 _WIDTHS = {"Byte": 1}
@@ -129,3 +131,12 @@ bits_of_double = _only_native("bits_of_double")
 
 bits_of_float = _only_native("bits_of_float")
 """``bits_of_float(x)``: the bits of a double rounded to single precision."""
+
+double = _only_native("double")
+"""``double(n)``: a word as a double."""
+
+whole = _only_native("whole")
+"""``whole(x)``: a double as a word, rounded towards zero."""
+
+single = _only_native("single")
+"""``single(x)``: a double rounded to single precision."""

@@ -293,16 +293,12 @@ def collect(plan: Plan, made: Words) -> Word:
 
 
 @native
-def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> Word:
-    """The result of a call by its plan; 0 with an error set, or UNUSUAL with nothing done."""
-    kind = plan.kind
-    if kind == PYTHON:
-        return refuse(PLAN)
-    made = stack(plan.made)
+def make(plan: Plan, tensors: Words, number_count: Word, numbers: Words, made: Words) -> Word:
+    """Run a plan and put its outputs at ``made``, each a reference: 0, FAILED with an error set, or UNUSUAL with nothing done."""
     owner = plan.owner
     Py_IncRef(owner)
     status = 0
-    if kind == VIEWS:
+    if plan.kind == VIEWS:
         status = make_views(plan, tensors, made)
     else:
         status = launch(plan, tensors, numbers, made)
@@ -311,6 +307,19 @@ def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> W
     if status == 0 and plan.recording and record(plan, tensors, number_count, numbers, made) == FAILED:
         drop(made, plan.made)
         status = FAILED
+    Py_DecRef(owner)
+    return status
+
+
+@native
+def perform(plan: Plan, tensors: Words, number_count: Word, numbers: Words) -> Word:
+    """The result of a call by its plan; 0 with an error set, or UNUSUAL with nothing done."""
+    if plan.kind == PYTHON:
+        return refuse(PLAN)
+    made = stack(plan.made)
+    owner = plan.owner
+    Py_IncRef(owner)
+    status = make(plan, tensors, number_count, numbers, made)
     result = 0
     if status == 0:
         result = collect(plan, made)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flambeau.runtime.native.language import Array, Byte, Global, Struct, Word, Words
 
-__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Check", "Copy", "Entry", "Graph", "Holder", "Object", "Output", "Patch",
-           "Plan", "Recording", "Save", "Saved", "Scalar", "Shared", "Signature", "Source", "Stop", "Storage", "Tensor", "View", "Walk",
-           "shared"]  # fmt: skip
+__all__ = ["Argument", "Arguments", "Backward", "Bin", "Binary", "Copy", "Entry", "Holder", "Instruction", "Launch",
+           "Object", "Output", "Overlap", "Patch", "Plan", "Program", "Recording", "Result", "Save", "Saved", "Scalar",
+           "Shared", "Signature", "Stop", "Storage", "Tensor", "View", "Walk", "shared"]  # fmt: skip
 
 
 class Object(Struct):
@@ -104,6 +104,7 @@ class Signature(Struct):
     roles: Words
     defaults: Words
     lists: Word  # how many parameters are lists of tensors
+    modes: Word  # those in which a call is as always
 
 
 class Arguments(Struct):
@@ -265,44 +266,71 @@ class Walk(Struct):
 
 
 class Argument(Struct):
-    """What an argument tensor of a graph must be: its metadata, and whether it takes part in autograd."""
+    """What an input of a segment must be: its metadata, and whether it takes part in autograd."""
 
     meta: Word
     marked: Word
 
 
-class Source(Struct):
-    """Where an operand of a graph is found: ``argument`` number, or (-1) ``tensor`` itself or, for ``gradient``, its gradient."""
+class Overlap(Struct):
+    """Tensor ``part`` begins ``distance`` bytes after tensor ``owner`` in the same memory."""
 
-    argument: Word
-    tensor: Tensor
-    gradient: Word
-    meta: Word
-
-
-class Check(Struct):
-    """Something that must be what it was: ``kind`` is one of `graphs`."""
-
-    kind: Word
-    container: Word
-    key: Word
-    value: Word
+    part: Word
+    owner: Word
+    distance: Word
 
 
-class Graph(Struct):
-    """A compiled graph with what it relies on. ``storages`` is how many different storages the operands have."""
+class Result(Struct):
+    """A result of a segment: output ``index`` of its plan, or what the Python function ``make`` makes of that."""
+
+    index: Word
+    make: Word
+
+
+class Launch(Struct):
+    """A segment for certain sizes, and what it relies on. ``storages`` is how many different storages the inputs have."""
 
     plan: Plan
-    mode: Word
-    argument_count: Word
+    inputs: Word
     arguments: Array[Argument]
-    check_count: Word
-    checks: Array[Check]
-    source_count: Word
-    sources: Array[Source]
     storages: Word
-    read_count: Word
-    reads: Words
+    overlap_count: Word
+    overlaps: Array[Overlap]
+    result_count: Word
+    results: Array[Result]
+    runs: Words
+
+
+class Instruction(Struct):
+    """One instruction of a residual program, performed by ``function``; see `replay`.
+
+    ``onward`` is where the program goes on when Python has done the whole line ``place``, whose ``results`` (1 for one, 2 + n for a
+    list of n, 0 for none) go to ``into`` and on; a check has -1 and goes on at ``otherwise`` where it does not hold.
+    """
+
+    function: Word
+    target: Word
+    first: Word
+    second: Word
+    third: Word
+    count: Word
+    operands: Words
+    otherwise: Word
+    onward: Word
+    place: Word
+    results: Word
+    into: Word
+
+
+class Program(Struct):
+    """A residual program: how many variables it has, and the Python functions for what it does not know."""
+
+    first: Instruction
+    variables: Word
+    unset: Word
+    decide: Word
+    recover: Word
+    leave: Word
 
 
 class Holder(Struct):
@@ -378,6 +406,8 @@ class Shared(Struct):
     failed: Word
     run_program: Word
     not_implemented: Word
+    get_name: Word
+    failed_name: Word
     add: Binary
     subtract: Binary
     multiply: Binary

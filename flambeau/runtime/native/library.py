@@ -5,18 +5,19 @@ from __future__ import annotations
 import ctypes
 import os
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from flambeau.core.config import config
 from flambeau.runtime import disk_cache
-from flambeau.runtime.native import backward, calls, graphs, heap_types, keys, launch, layouts, memory, modules, tape, tensors, walk
+from flambeau.runtime.native import backward, calls, heap_types, keys, launch, layouts, memory, modules, replay, tape, tensors, walk
 from flambeau.runtime.native.heap_types import HeapType
 from flambeau.runtime.native.layouts import Shared
 
-__all__ = ["Library", "load", "set_loader"]
+__all__ = ["Library", "load", "load_module", "set_loader"]
 
-_MODULES = (memory, tensors, tape, keys, launch, calls, graphs, backward, walk, modules)
+_MODULES = (memory, tensors, tape, keys, launch, calls, backward, walk, modules, replay)
 Loader = Callable[[str], Mapping[str, int]]
 _loader: Loader | None = None
 _loaded: Library | None = None
@@ -32,11 +33,17 @@ def load() -> Library | None:
     """The native code of this process; None when it is switched off or, before anything else of flambeau, not there yet."""
     global _loaded
     if _loaded is None and _loader is not None and config.native:
-        _loaded = Library(_loader(_text()))
+        _loaded = Library(_loader(_text(_MODULES)))
     return _loaded
 
 
-def _text() -> str:
+def load_module(module: ModuleType) -> Mapping[str, int]:
+    """The addresses of the functions of a module that few programs need."""
+    assert _loader is not None
+    return _loader(_text((module,)))
+
+
+def _text(modules: Sequence[ModuleType]) -> str:
     """The code as LLVM IR. Translating takes longer than reading it back, hence the cache."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sources: list[bytes] = []
@@ -44,13 +51,13 @@ def _text() -> str:
         if name.endswith(".py"):
             with open(os.path.join(folder, name), "rb") as file:
                 sources.append(file.read())
-    key = disk_cache.key("native text", *sources)
+    key = disk_cache.key("native text", *[module.__name__ for module in modules], *sources)
     found = disk_cache.get("native", key)
     if found is not None:
         return found.decode()
     from flambeau.runtime.native.translate import translate  # noqa: PLC0415 - a warm process does without
 
-    text = translate(_MODULES)
+    text = translate(modules)
     disk_cache.put("native", key, text.encode())
     return text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -17,14 +18,14 @@ __all__ = ["translate"]
 
 @dataclass(frozen=True, slots=True)
 class _ArrayOf:
-    """Static type of the address of structs that follow one another, or (None) of words."""
+    """Static type of the address of structs that follow one another, or of words (None) or doubles."""
 
-    element: type[Struct] | None
+    element: type[Struct] | str | None
 
 
 Kind = Any  # "word", "double", a Struct class, or _ArrayOf
 _WORDS = _ArrayOf(None)
-_SIMPLE: dict[str, Kind] = {"Word": "word", "Byte": "word", "Double": "double", "Words": _WORDS}
+_SIMPLE: dict[str, Kind] = {"Word": "word", "Byte": "word", "Double": "double", "Words": _WORDS, "Doubles": _ArrayOf("double")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class _Value:
 _ZERO = _Value("0")
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl",
            ast.RShift: "lshr"}  # fmt: skip
+_FLOAT_BINARY = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 # What is computed at once for constants, so that they may be sizes of the stack.
 _FOLDED = {ast.Add: int.__add__, ast.Mult: int.__mul__}
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Is: "eq", ast.IsNot: "ne"}
@@ -66,6 +68,11 @@ def translate(modules: Sequence[ModuleType]) -> str:
             if found.module == source.__name__ and not found.inline:
                 functions.append(_Function(module, node, vars(source), source.__name__).emit())
     return "\n".join([*module.heads(), *functions])
+
+
+def _double(value: float) -> _Value:
+    """A constant of the same bits."""
+    return _Value(f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}", "double")
 
 
 class _Module:
@@ -363,6 +370,8 @@ class _Function:
         match node:
             case ast.Constant(value=int(value)):
                 return _Value(str(int(value)))
+            case ast.Constant(value=float(value)):
+                return _double(value)
             case ast.Name():
                 return self.name(node)
             case ast.Attribute(value=base, attr=field):
@@ -373,13 +382,18 @@ class _Function:
             case ast.Subscript(value=base, slice=index):
                 array = self.expression(base)
                 element = self.element(node, array, self.expression(index))
-                if array.kind is not _WORDS and array.kind != _WORDS:
+                if array.kind == _SIMPLE["Doubles"]:
+                    return self.define(f"load double, ptr {element}", "double")
+                if array.kind != _WORDS:
                     return self.define(f"ptrtoint ptr {element} to i64", array.kind.element)
                 return self.define(f"load i64, ptr {element}")
             case ast.BinOp(left=left, op=op, right=right):
                 return self.arithmetic(node, op, self.expression(left), self.expression(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.define(f"sub i64 0, {self.expression(operand).text}")
+                value = self.expression(operand)
+                if value.kind == "double":
+                    return self.define(f"fneg double {value.text}", "double")
+                return self.define(f"sub i64 0, {value.text}")
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 return self.define(f"xor i64 {self.expression(operand).text}, -1")
             case ast.Compare(left=left, ops=[op], comparators=[right]):
@@ -405,6 +419,8 @@ class _Function:
         found = self.names.get(node.id)
         if isinstance(found, int):
             return _Value(str(int(found)))
+        if isinstance(found, float):
+            return _double(found)
         if isinstance(found, Global):
             self.module.globals[found.name] = found
             return _Value(f"ptrtoint (ptr @{found.name} to i64)", found.struct)
@@ -413,6 +429,8 @@ class _Function:
         self.fail(node, f"{node.id} is not defined on every way here")
 
     def arithmetic(self, node: ast.AST, op: ast.operator, left: _Value, right: _Value) -> _Value:
+        if type(op) in _FLOAT_BINARY and left.kind == right.kind == "double":
+            return self.define(f"{_FLOAT_BINARY[type(op)]} double {left.text}, {right.text}", "double")
         if type(op) not in _BINARY or left.kind == "double" or right.kind == "double":
             self.fail(node, f"{type(op).__name__} of {left.type} and {right.type} is not part of the language")
         if type(op) in _FOLDED and left.text.isdigit() and right.text.isdigit():
@@ -436,7 +454,7 @@ class _Function:
     def element(self, node: ast.AST, array: _Value, index: _Value) -> str:
         if not isinstance(array.kind, _ArrayOf):
             self.fail(node, "only Words and Array[...] can be indexed")
-        size = 8 if array.kind.element is None else array.kind.element.size
+        size = 8 if array.kind.element is None or isinstance(array.kind.element, str) else array.kind.element.size
         base = self.define(f"inttoptr i64 {array.text} to ptr")
         words = self.define(f"mul i64 {index.text}, {size // 8}") if size != 8 else index
         return self.define(f"getelementptr i64, ptr {base.text}, i64 {words.text}").text
@@ -529,6 +547,13 @@ class _Function:
         if target is language.bit_length:
             self.module.declarations["llvm.ctlz.i64"] = "declare i64 @llvm.ctlz.i64(i64, i1)"
             return self.define(f"sub i64 64, {self.define(f'call i64 @llvm.ctlz.i64(i64 {values[0].text}, i1 false)').text}")
+        if target is language.double:
+            return self.define(f"sitofp i64 {values[0].text} to double", "double")
+        if target is language.whole:
+            return self.define(f"fptosi double {values[0].text} to i64")
+        if target is language.single:
+            rounded = self.define(f"fptrunc double {values[0].text} to float")
+            return self.define(f"fpext float {rounded.text} to double", "double")
         if target is language.bits_of_double:
             return self.define(f"bitcast double {values[0].text} to i64")
         if target is language.bits_of_float:

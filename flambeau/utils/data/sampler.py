@@ -20,9 +20,6 @@ T = TypeVar("T", covariant=True)
 class Sampler(Generic[T]):
     """Subclass it with ``__iter__`` over indices, or lists of them, and where it is known ``__len__``."""
 
-    def __init__(self, data_source: Sized | None = None) -> None:
-        self.data_source: Any = data_source
-
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 

@@ -2,6 +2,7 @@
 
 from tests.capture.corpus import (
     arguments,
+    batches,
     classes,
     containers,
     contexts,
@@ -21,6 +22,6 @@ from tests.capture.corpus.harness import PROGRAMS, Program, compare
 from tests.capture.corpus.stress import stressed
 
 __all__ = [
-    "PROGRAMS", "Program", "arguments", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions", "generators",
-    "libraries", "modules", "numbers", "overriding", "reports", "stressed", "tensors", "training",
+    "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions",
+    "generators", "libraries", "modules", "numbers", "overriding", "reports", "stressed", "tensors", "training",
 ]  # fmt: skip

@@ -427,3 +427,12 @@ def tensor_compared_by_value():
         return "close" if torch.allclose(x, y, atol=1) else (x - y).abs().max().item()
 
     return f, [(ramp(2), ramp(2)), (ramp(2), ramp(2) + 0.5), (ramp(2), ramp(2) + 5), (ramp(2), ramp(2))]
+
+
+@program()
+def results_over_one_memory_are_apart():
+    def f(x):
+        y = x + 1
+        return y, y.detach(), y.detach(), y
+
+    return f, [(ramp(3),), (ramp(3),), (ramp(3),), (ramp(3, grad=True),), (ramp(3, grad=True),)]

@@ -1,6 +1,7 @@
 """Whole training steps."""
 
 import copy
+import sys
 
 import flambeau as torch
 from flambeau import nn
@@ -349,3 +350,42 @@ def step_with_dropout_and_checkpoint_of_state():
         return loss.detach()
 
     return f, [(ramp(4, 3),)] * 5, lambda: (net, best, torch.rand(1))
+
+
+@program()
+def written_where_earlier_parts_saved_for_backward():
+    def f(x):
+        y, z = x * 1.0, x + 1
+        w = torch.where(z > y, z, y) * z.clamp(-9, 9)
+        for k in range(3):
+            if x.sum().item() > k:
+                y[k] = 3
+                y.add_(z)
+                z.mul_(2)
+        return w, y, z
+
+    return f, [(ramp(4, start=1.0, grad=True),), (ramp(4, start=1.0, grad=True),), (ramp(4, grad=True),), (ramp(4, start=1.0, grad=True),)]
+
+
+@program()
+def tensors_of_a_replay_and_of_the_interpretation_after_it():
+    seen, table = [], {}
+
+    class Held:
+        pass
+
+    def f(x):
+        y = x * 2
+        flat, pair, inner, held = y.view(-1), [(y, 1)], {"y": y}, Held()
+        held.flat = flat
+        other = lambda: y  # noqa: E731
+        if y.sum().item() > 0:  # the first call that comes here goes on with what the replay computed
+            seen.append(y)
+            table.setdefault("flat", flat)
+
+        def alike():
+            return [any(y is s for s in seen), table.get("flat") is flat, pair[0][0] is y, inner["y"] is y, held.flat is flat, other() is y]
+
+        return y, flat, alike(), sys._getframe(0).f_code.co_name, alike(), pair, inner
+
+    return f, [(-ramp(4).abs(),), (ramp(4).abs(),), (ramp(4).abs(),), (-ramp(4).abs(),)], lambda: (len(seen), table)
