@@ -21,7 +21,7 @@ from flambeau.capture.values import MISSING
 from flambeau.core.aval import Aval
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import BY_NAME, dtype
-from flambeau.core.identity import Same
+from flambeau.core.identity import Same, the_object
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression, combined, symbol, terms_of
 from flambeau.interp.tracing import NumberSlot, SizeSlot, TensorSlot, tensor_slots
@@ -268,7 +268,7 @@ MAKERS: dict[type, Callable[[Encoder, Any], Any]] = {
     CodeGuard: lambda e, v: ["code", e.of(v.function)],
     AtSizes: lambda e, v: ["sized", e.of(v.function), e.of(v.parts), e.of(v.names)],
     partial: lambda e, v: e.placed(v) or ["partial", e.of(v.func), e.of(v.args), e.of(v.keywords)],
-    types.MethodType: lambda e, v: e.placed(v) or ["method", e.of(v.__func__), e.of(v.__self__)],
+    types.MethodType: lambda e, v: (None if v.__func__ is the_object else e.placed(v)) or ["method", e.of(v.__func__), e.of(v.__self__)],
     types.ModuleType: lambda _, v: ["module", v.__name__],
     types.CodeType: Encoder._code,
 }

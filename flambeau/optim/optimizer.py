@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.core.context import context, start_state
 from flambeau.core.handles import RemovableHandle
-from flambeau.core.identity import Same
+from flambeau.core.identity import same
 from flambeau.core.numbers import HostNumber
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros
@@ -215,7 +215,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
         if context.capture is not None:
-            context.capture.guard(lambda: tuple([tuple(map(Same, group["params"])) for group in self.param_groups]))
+            context.capture.guard(lambda: tuple([tuple(map(same, group["params"])) for group in self.param_groups]))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -374,7 +374,7 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
 def _members(optimizer: Optimizer, group: dict[str, Any]) -> tuple[Any, ...]:
     """What a recorded step is about. It is asked at every replay, which counts as a call for schedules."""
     optimizer.__dict__["_opt_called"] = True
-    return Same(optimizer.state), len(optimizer.param_groups), tuple(map(Same, group["params"]))
+    return same(optimizer.state), len(optimizer.param_groups), tuple(map(same, group["params"]))
 
 
 def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
