@@ -7,9 +7,9 @@ from typing import Any
 
 from flambeau.nn import functional as F  # noqa: N812
 from flambeau.tensor import Tensor
-from flambeau.tensor.gradients import grad
 from flambeau.tensor.creation import zeros
 from flambeau.tensor.grad_mode import enable_grad
+from flambeau.tensor.gradients import grad
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
