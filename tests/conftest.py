@@ -20,5 +20,13 @@ def fixed_seeds() -> None:
     np.random.seed(0)
 
 
+@pytest.fixture(autouse=True)
+def fresh_captures() -> None:
+    """Nothing that an earlier test or run captured is taken up."""
+    from flambeau.capture.stress import stress  # noqa: PLC0415 - after the settings above
+
+    stress.fresh = True
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden/texts anew instead of comparing with them")

@@ -23,7 +23,7 @@ from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
 from flambeau.capture.words import cause
 from flambeau.core.context import context
 from flambeau.core.shape import Size
@@ -122,7 +122,8 @@ class Calls(Operators):
             return args[1]
         kind = type(function)
         if kind is types.MethodType:
-            inner, owner = function.__func__, self._part(function, "__self__", function.__self__)
+            fixed = function is self.session.function and is_module(function.__self__)
+            inner, owner = (getattr(function, n) if fixed else self._part_of(function, n) for n in ("__func__", "__self__"))
             ours = is_ours(type(inner)) and not hasattr(inner, "_torchdynamo_orig_callable")
             disabled = hasattr(inner, "_torchdynamo_disable")
             entered = disabled or (self.is_entered(inner) if type(inner) is types.FunctionType else not ours)
@@ -132,6 +133,7 @@ class Calls(Operators):
                 return self.host(function, args, kwargs)
             if self.is_entered(function) and function not in PURE:
                 self._know_cells(function)
+                self._note_entered(function)
                 if function.__defaults__ or function.__kwdefaults__:
                     args, kwargs = self._with_defaults(function, args, kwargs)
                 return self.machine.call_function(function, args, kwargs)
@@ -140,9 +142,8 @@ class Calls(Operators):
         if aside is not None:
             return aside(*args, **kwargs)
         if kind is functools.partial:
-            first = [self._part(function, f"args[{i}]", a) for i, a in enumerate(function.args)]
-            named = {k: self._part(function, f"keywords[{k!r}]", v) for k, v in function.keywords.items()}
-            return self.call(self._part(function, "func", function.func), (*first, *args), {**named, **kwargs})
+            inner, first, named = (self._part_of(function, name) for name in ("func", "args", "keywords"))
+            return self.call(inner, (*self.brought_in(first), *args), {**self.brought_in(named), **kwargs})
         # One graph cannot leave for the cache of a function; what that gives follows from its arguments alone.
         if kind is functools._lru_cache_wrapper and self.session.one_graph:
             return self.call(function.__wrapped__, args, kwargs)
@@ -160,11 +161,19 @@ class Calls(Operators):
             return self.call(method, (function, *args), kwargs)
         return self.native(function, args, kwargs)
 
-    def _part(self, function: Any, name: str, part: Any) -> Any:
-        """What an outside method is bound to, or an outside partial holds: that is outside too."""
-        if not self.outside(function) or isinstance(part, type) or is_ours(type(part)):
-            return part
-        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: part, place=("get", lambda: part, part))
+    def _part_of(self, function: Any, name: str) -> Any:
+        """What a bound method or partial from outside holds, another one of which may be in its place at the next call."""
+        value = getattr(function, name)
+        if not self.outside(function):
+            return value
+        place = "get", partial(getattr, function, name), value
+        return self.trace.read((id(function), name), f"{self.namer.name(function)}.{name}", lambda: value, place=place)
+
+    def _note_entered(self, function: types.FunctionType) -> None:
+        if not is_trusted_module(function.__globals__.get("__name__")):
+            tree, code, block = self.trace.tree, function.__code__, self.trace.block
+            tree.entered.setdefault(code_digest(code), (code, {}))[1][id(block)] = block
+            tree.seen_names |= names_in(code)
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""
@@ -181,7 +190,8 @@ class Calls(Operators):
         trace = self.trace
         if not function.__closure__ or id(function) in trace.numbers_of or not trace.recording:
             return
-        if is_trusted_module(function.__globals__.get("__name__")):
+        trusted = is_trusted_module(function.__globals__.get("__name__"))
+        if trusted and not any(map(_holds_function, function.__closure__)):
             return
         found = trace.known.get(id(function))
         name = found[0] if found is not None else trace.tree.constant(function)
@@ -635,6 +645,18 @@ class Calls(Operators):
         self._asides: dict[Any, Callable[..., Any]] = {}
 
     own_generators = (Generator,)
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """The global names and attributes that a code object and those inside it speak of."""
+    inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+def _holds_function(cell: Any) -> bool:
+    """Whether a cell holds a function of the program, as that of a decorator does."""
+    value = cell.cell_contents if cell != types.CellType() else None
+    return type(value) is types.FunctionType and not is_trusted_module(value.__globals__.get("__name__"))
 
 
 def _default_at(function: Any, position: int) -> Any:

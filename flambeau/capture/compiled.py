@@ -18,6 +18,7 @@ from flambeau.capture.residual import Exit, Residual, generate
 from flambeau.capture.segments import Runner
 from flambeau.capture.session import NotOneGraph, Session, modes, set_modes
 from flambeau.capture.settings import settings
+from flambeau.capture.stored import keep, keys_of, revive
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import Block, Check, End, Tree
 from flambeau.capture.words import why
@@ -48,6 +49,7 @@ class CompiledFunction:
     backend: Callable[[Any], Any] | None = None
     shadow: bool | None = None
     eager_reason: str | None = None
+    not_kept: str | None = None
     history: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,6 +64,8 @@ class CompiledFunction:
         shadow = config.shadow if self.shadow is None else self.shadow
         self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
         self.residual: Residual | None = None
+        self._keys: list[str] = []
+        self._revived = False  # the tree comes from another process and no call has gone through it yet
         self.native: NativeProgram | None = None
 
     @property
@@ -97,14 +101,23 @@ class CompiledFunction:
         if special or self.disabled or self.eager_reason is not None:
             return self.function(*args, **kwargs)
         if self.residual is None:
+            self._revive(args, kwargs)
+        if self.residual is None:
             return self._interpret(args, kwargs, None)
         reasons["modes"] += native is not None
         start = modes()
         found = self._replay(self.residual, args, kwargs)
         if type(found) is not Exit:
             _replays[0] += 1
+            if self._revived:
+                self._settle()
             return found
         set_modes(start)
+        if self._revived:
+            self._revived = False
+            if not performed(found):
+                self._outdated(why(found, self.tree, (len(args), tuple(kwargs), modes())))
+                return self._interpret(args, kwargs, None)
         return self._left(found, args, kwargs)
 
     def _left(self, found: Exit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,17 +170,57 @@ class CompiledFunction:
             self._go_eager(str(reason))
             return self.function(*args, **kwargs)
         finally:
-            self._took(before)
+            self._took(before, args, kwargs)
+            if self.tree.late is not None:
+                self._outdated("state that it uses was not made where it was")
 
-    def _took(self, before: tuple[int, int, int]) -> None:
-        """After an interpretation: print the program anew if the tree has grown."""
+    def _revive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take over what an earlier process captured, if it is for such calls as this one."""
+        if stance[0] == "default" and self.backend is None and self.tree.shadow is None:
+            dynamic = self.dynamic if self.dynamic is not None else settings.dynamic
+            self._keys = keys_of(self.function, args, kwargs, (self.fullgraph, dynamic, self.limit))
+        if not self._keys:
+            return
+        reason = revive(self._keys, self.tree, self.function, args, kwargs)
+        if reason:
+            self._outdated(reason)
+        elif reason is None:
+            self._revived = True
+            self._print()
+
+    def _outdated(self, reason: str) -> None:
+        keys = self._keys
+        self.forget()
+        self._keys = keys
+        self._note("recompile", f"what an earlier process captured is not used: {reason}")
+
+    def _settle(self) -> None:
+        """The first call has gone through a revived tree."""
+        self._revived = False
+        self.history.append("captured by an earlier process")
+        events.emit("capture_load", function=self.name, segments=len(self.tree.segments))
+        self.native = native_program(self.tree)
+        for runner in self.tree.segments:
+            events.emit("captured", compiled=self, plan=runner.segment.plan)
+
+    def _print(self) -> None:
+        self.residual = generate(self.tree)
+        scope = self.residual.replay.__globals__
+        self.tree.changed = lambda: scope.update(self.tree.constants)
+
+    def _took(self, before: tuple[int, int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """After an interpretation: print the program anew if the tree has grown, and keep it for other processes."""
         segments, captures, left = before
         tree = self.tree
         if tree.captures == captures:
             return
         counters["captures"] += 1
-        self.residual = generate(tree)
+        self._print()
         self.native = None if stress.leave or self.eager_reason is not None else native_program(tree)
+        if self._keys:
+            self.not_kept = keep(self._keys, tree, self.function, args, kwargs)
+            if self.not_kept is not None:
+                events.emit("not_kept", function=self.name, note=f"not kept for other processes, because of {self.not_kept}")
         for number, runner in enumerate(tree.segments[segments:], segments):
             events.emit("compile", function=self.name, version=number, operators=runner.operators)
             events.emit("captured", compiled=self, plan=runner.segment.plan)

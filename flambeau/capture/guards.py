@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.core.stamps import module_stamp
@@ -17,10 +17,20 @@ SCALARS = (bool, int, float, complex, str, bytes, type(None))
 class ModuleGuard:
     """The structure and settings of Modules: one stamp as long as no Module changed, else compared in full."""
 
-    def __init__(self, modules: Iterable[Any]) -> None:
+    def __init__(self, modules: Iterable[Any], agrees: Callable[[], bool] | None = None) -> None:
+        """``agrees``: tells in another process whether the Modules are what they were; without it they are so now."""
         self.modules = list(modules)
-        self.stamp = module_stamp[0]
-        self.fingerprint = self._take()
+        self.stamp = module_stamp[0] if agrees is None else -1
+        self.fingerprint = self._take() if agrees is None else ()
+        self.description: Any = None  # what is kept for other processes
+        self._agrees, self._asked = agrees, -1
+
+    def _settle(self) -> None:
+        """Find out whether the Modules are what they were, once for each change of any."""
+        if self._agrees is not None and self._asked != module_stamp[0]:
+            self._asked = module_stamp[0]
+            if self._agrees():
+                self.fingerprint, self._agrees = self._take(), None
 
     def _take(self) -> tuple[Any, ...]:
         return tuple(fingerprint(m) for root in self.modules for m in root.modules())
@@ -33,11 +43,12 @@ class ModuleGuard:
         """What changed, or None."""
         if module_stamp[0] == self.stamp:
             return None
-        now = self._take()
+        self._settle()
+        now = self._take() if self._agrees is None else None
         if now == self.fingerprint:
             self.stamp = module_stamp[0]
             return None
-        return self._changed(now)
+        return "a Module is not what it was" if now is None else self._changed(now)
 
     def _changed(self, now: tuple[Any, ...]) -> str:
         """Which Module differs, and in what."""

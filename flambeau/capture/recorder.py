@@ -218,6 +218,8 @@ class Recorder:
         self.on_flush: Callable[[], None] | None = None
         self.on_cut: Callable[[str], None] = lambda reason: None
         self.on_look: Callable[[Any], None] | None = None
+        self.on_literal: Callable[[Any], None] | None = None
+        self.start: Callable[[Callable[[], None]], None] = lambda make: make()  # makes state that outlives the call
 
     # -- reading ----------------------------------------------------------------------------------------
     def state(self, tensor: Any) -> StorageState:
@@ -529,6 +531,8 @@ class Recorder:
 
     def constant(self, tensor: Any) -> Any:
         """A new tensor with the contents of one that was made from Python data during the capture."""
+        if self.on_literal is not None:
+            self.on_literal(tensor)
         return self.pending(p.copy(self.read(tensor)), tensor.meta)
 
     def _tensor(self, storage: Storage, address: Dim, meta: TensorMeta, state: StorageState) -> Any:

@@ -27,6 +27,7 @@ class Explanation:
         self.name = compiled.name
         self.history = list(compiled.history)
         self.eager_reason = compiled.eager_reason
+        self.not_kept = compiled.not_kept
         tree = compiled.tree
         counts = tree.counts()
         self.segments, self.checks, self.captures = counts["segments"], counts["checks"], counts["captures"]
@@ -45,6 +46,8 @@ class Explanation:
         lines = [f"# {self.name}: {len(self.graphs)} compiled segment{'s' if len(self.graphs) != 1 else ''}"]
         if self.eager_reason:
             lines.append(f"# runs eagerly: {self.eager_reason}")
+        if self.not_kept:
+            lines.append(f"# not kept for other processes, because of {self.not_kept}")
         lines += [f"# {note}" for note in self.history] + [f"# a graph ends: {reason}" for reason in self.cuts]
         if self.program:
             lines.append(f"\n# ---- what every call does ({self.segments} segments, {self.checks} checks) ----")

@@ -36,6 +36,7 @@ class Segment:
     layout: PlanLayout
     sizes: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict)  # of symbols that the plan is for one value of
+    hints: Mapping[str, int] = field(default_factory=dict)  # of all symbols when it was recorded
     plans: dict[tuple[int, ...], CallPlan] = field(default_factory=dict)
 
     def plan_for(self, sizes: tuple[int, ...]) -> CallPlan:
@@ -188,7 +189,8 @@ def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], A
     dropped = [s.position for s in changed if s.history[2] and not s.tensor._requires_grad]
     plan, names, fixed = _first_plan(function, layout, recorder.sizes)
     segment = Segment(
-        function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped, recorder.risky, layout, names, fixed
+        function, plan, tensors, [read for read, _ in recorder.numbers], live, dropped, recorder.risky, layout, names, fixed,
+        dict(recorder.sizes.hints),
     )  # fmt: skip
     segment.plans[tuple([recorder.sizes.hints[n] for n in names])] = plan
     return segment

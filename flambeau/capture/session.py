@@ -17,9 +17,11 @@ from flambeau.capture.segments import Writer, meta_or_none
 from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
-from flambeau.capture.values import Box, Same, frozen, is_ours, tensor_key
+from flambeau.capture.values import Box, frozen, is_ours, tensor_key
 from flambeau.core import source_lines
-from flambeau.core.context import context
+from flambeau.core.context import context, outside_capture
+from flambeau.core.events import counters
+from flambeau.core.identity import Same
 from flambeau.core.numbers import HostInteger
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.tensor.base import TensorBase
@@ -121,7 +123,8 @@ class Session:
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
         recorder.on_input, recorder.on_gradient, recorder.on_guard = self.see_input, self.see_gradient, self.see_guard
-        recorder.on_risk, recorder.on_flush, recorder.on_cut = self.in_try, self.flush, self.cut
+        recorder.on_risk, recorder.on_flush, recorder.on_cut, recorder.start = self.in_try, self.flush, self.cut, self.see_start
+        recorder.on_literal = lambda tensor: self.tree.literals.setdefault(id(tensor), tensor)
         return recorder
 
     # -- what recording tells ---------------------------------------------------------------------------
@@ -172,6 +175,15 @@ class Session:
         """The line holds as long as ``read()`` gives what it gives now."""
         if self.trace.recording:
             self.trace.check(f"{self.tree.constant(read)}()", "look", ("guard", frozen(read())))
+
+    def see_start(self, make: Callable[[], None]) -> None:
+        """State is made that outlives the call: every call sees to it that it is there."""
+
+        def run() -> None:
+            with outside_capture(), self.trace.sizes.apart():
+                make()
+
+        self.trace.step(f"{self.tree.constant(self.tree)}.started({self.tree.constant(make)})", run, out=False)
 
     def number(self, value: Any) -> NamedRead:
         """A number that a recorded operator takes: it is read where the program is now."""
@@ -272,6 +284,7 @@ class Session:
             self.trace.sizes.end()
             context.capture = None
             source_lines.interpreted_line = outer
+            counters["bytecodes"] += self.machine.steps
 
     def _interpret(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         trace, constant = self.trace, self.tree.constant

@@ -7,7 +7,6 @@ before anything else is written to it. Where something runs, all tensors have th
 
 from __future__ import annotations
 
-import itertools
 import re
 import weakref
 from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ from flambeau.tensor.views import Step, View
 
 __all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
 
+_next = [0]  # the number of the next symbol
 ORDERING = frozenset(("transpose", "permute", "unsqueeze", "squeeze", "select"))
-_serial = itertools.count()
 ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
 
@@ -149,6 +148,16 @@ def equal_to(value: int, *others: int) -> int:
     return others.index(value) if value in others else -1
 
 
+def own_name(wanted: str = "size0") -> str:
+    """A name for a symbol that none has had in this process, the wanted one if that can be.
+
+    Nodes over symbols of one name are the same nodes, whose making decided about sizes once.
+    """
+    number = max(int(wanted.removeprefix("size")), _next[0])
+    _next[0] = number + 1
+    return f"size{number}"
+
+
 class Sizes(SizeScope):
     """The sizes of one interpretation. ``mode``: as ``compile(dynamic=...)``."""
 
@@ -214,8 +223,7 @@ class Sizes(SizeScope):
             at = self.trace.check(f"{constant}({variable}, {', '.join(same)})", "number", at)
             if at >= 0:
                 return symbol(known[at])
-        # A name of its own: nodes over symbols of one name are the same nodes, whose making decided about sizes once.
-        name = f"size{next(_serial)}"
+        name = own_name()
         self.names[name], self.hints[name] = variable, value
         return symbol(name)
 

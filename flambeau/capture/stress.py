@@ -7,11 +7,12 @@ __all__ = ["Leaver", "stress"]
 
 class Stress:
     """``flush``: run what is recorded after every operator. ``leave``: come back to the interpreter at every check, at each call one
-    check later."""
+    check later. ``fresh``: capture anew what earlier processes captured."""
 
     def __init__(self) -> None:
         self.flush = False
         self.leave = False
+        self.fresh = False
 
 
 class Leaver:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 from flambeau.capture.stress import Leaver
@@ -101,29 +102,43 @@ class Tree:
         self.most_outcomes = most_outcomes
         self.root = Block()
         self.constants: dict[str, Any] = {}
-        self._names: dict[int, str] = {}
+        self.names: dict[int, str] = {}  # of constants, by id
+        self.named = 0
         self.atoms: dict[Any, Any] = {}  # one object for each
         self.shapes: dict[Any, list[tuple[int, ...]]] = {}  # of tensors by where they came from
-        self._count = 0
+        self.count = 0
         self.captures = 0
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
         self.parameters: tuple[str, ...] = ()  # of the function, as far as its first capture could tell
         self.cuts: dict[str, None] = {}  # why segments end inside the function
+        # The program's functions that were interpreted: their code by its digest, and the blocks at which they were entered.
+        self.entered: dict[str, tuple[CodeType, dict[int, Block]]] = {}
+        self.seen_names: set[str] = set()  # in that code
+        self.literals: dict[int, Any] = {}  # tensors that the library made of Python data meanwhile
+        self.late: Callable[[], None] | None = None  # finds the constants that were not there yet when the tree was kept
+        self.changed: Callable[[], None] = lambda: None  # told when it has
 
     def constant(self, value: Any) -> str:
         """The name of a constant, which stays alive with the tree, so that its id stays its own."""
-        name = self._names.get(id(value))
+        name = self.names.get(id(value))
         if name is None:
-            name = self._names[id(value)] = f"c{len(self._names)}"
+            name = self.names[id(value)] = f"c{self.named}"
+            self.named += 1
             self.constants[name] = value
         return name
 
+    def started(self, make: Callable[[], None]) -> None:
+        """Make state that outlives the call, where it is not there yet."""
+        make()
+        if self.late is not None:
+            self.late()
+
     def fresh(self, prefix: str = "v") -> str:
         """A variable that nothing else uses."""
-        self._count += 1
-        return f"{prefix}{self._count}"
+        self.count += 1
+        return f"{prefix}{self.count}"
 
     def blocks(self) -> Iterator[Block]:
         """All blocks, from the root on."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import types
 from typing import Any
 
 from flambeau.core.device import Device
 from flambeau.core.dtypes import dtype
+from flambeau.core.identity import Same
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
@@ -16,21 +18,6 @@ ATOMS = frozenset((
 ))  # fmt: skip
 WIDENED = (int, float)  # a value of these that differs at its second sight becomes a variable of the program
 CLASSES = (type, types.ModuleType, types.BuiltinFunctionType)
-
-
-class Same:
-    """An object that is only equal to itself, as a key."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 def varies(value: Any) -> bool:
@@ -88,9 +75,34 @@ def tensor_key(value: Any) -> Any:
     return type(value), value.meta, wants_gradient(value), value.entry is None, shown
 
 
+_digests: dict[int, tuple[types.CodeType, str]] = {}
+
+
+def code_digest(code: types.CodeType) -> str:
+    """What a code object does and is called, without where it stands."""
+    found = _digests.get(id(code))
+    if found is None:
+        constants = [_constant_text(c) for c in code.co_consts]
+        parts = (
+            code.co_qualname, code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_names,
+            code.co_varnames, code.co_cellvars, code.co_freevars, code.co_exceptiontable, code.co_code, constants,
+        )  # fmt: skip
+        found = _digests[id(code)] = code, hashlib.sha256(repr(parts).encode()).hexdigest()
+    return found[1]
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, types.CodeType):
+        return code_digest(value)
+    if isinstance(value, (tuple, frozenset)):
+        parts = [_constant_text(v) for v in value]
+        return f"{type(value).__name__}({', '.join(parts if isinstance(value, tuple) else sorted(parts))})"
+    return repr(value_key(value))
+
+
 def code_key(value: Any) -> Any:
-    """The code of a function, whichever object carries it."""
-    return value.__code__ if type(value) is types.FunctionType else type(value)
+    """The code of a function by its contents, whichever object carries it."""
+    return code_digest(value.__code__) if type(value) is types.FunctionType else type(value)
 
 
 def frozen(value: Any) -> Any:
@@ -119,7 +131,7 @@ def look_at(value: Any) -> tuple[str, Any]:
         return "tensor", tensor_key(value)
     ours = kind is types.FunctionType and str(value.__module__).partition(".")[0] in ("flambeau", "torch")
     if kind is types.FunctionType and not ours:
-        return "code", value.__code__
+        return "code", code_digest(value.__code__)
     if ours or isinstance(value, CLASSES) or is_ours(kind):
         return "is", Same(value)
     return "type", kind

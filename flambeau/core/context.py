@@ -96,6 +96,14 @@ def set_publisher(publisher: Callable[[int, bool], None]) -> None:
 context = Context()
 
 
+def start_state(make: Callable[[], None]) -> None:
+    """Call ``make()``, which makes what is not there yet of a state that lives on between calls; a compiled program calls it every time."""
+    if context.capture is None:
+        make()
+    else:
+        context.capture.start(make)
+
+
 @contextmanager
 def outside_capture() -> Generator[None]:
     """Run tensor code now even while a capture records: for state that is made once and lives on between calls."""

@@ -63,6 +63,11 @@ def symbol(name: str, lower: int = 2) -> Expression:
     return _atom("symbol", name, lower, None)
 
 
+def combined(kind: str, *values: Dim) -> Dim:
+    """The value of an opaque atom of a kind over these: what its ``arguments`` were."""
+    return {"floordiv": floor_divide, "mod": modulo, "min": minimum, "within": within}[kind](*values)
+
+
 def symbol_of(atom: Atom) -> Dim:
     """An atom as an expression."""
     return _make({(atom,): 1})

@@ -189,12 +189,14 @@ class Region:
     ``operands`` are the nodes that the derivative gives gradients for, in the order of the parameters.
     """
 
-    __slots__ = ("_outputs", "arguments", "derivative", "operands")
+    __slots__ = ("_outputs", "arguments", "derivative", "operands", "operator")
 
     def __init__(
-        self, derivative: Any, arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...]
-    ) -> None:
+        self, derivative: Any, arguments: tuple[Any, ...], operands: tuple[Any, ...], outputs: tuple[Any, ...],
+        operator: Operator | None = None,
+    ) -> None:  # fmt: skip
         self.derivative = derivative
+        self.operator = operator  # whose own derivative it is
         self.arguments = arguments
         self.operands = operands
         # Weak, since the table of regions must not keep alive the nodes that it is keyed by.
@@ -233,8 +235,10 @@ def keep_region(operator: Operator, by_name: Mapping[str, Any], out: Any, deriva
             operands.append(by_name[name])
         elif role == "values":
             operands += by_name[name]
-    outputs = tuple(half for n in ((out,) if isinstance(out, Node) else out) for half in (n.sources if n.dtype.is_complex else (n,)))
-    keep(Region(derivative, tuple(by_name[n] for n in operator.names), tuple(operands), outputs))
+    results = (out,) if isinstance(out, Node) else out
+    outputs = tuple(half for n in results for half in (n.sources if n is not None and n.dtype.is_complex else (n,)))
+    arguments = tuple(by_name[n] for n in operator.names)
+    keep(Region(derivative, arguments, tuple(operands), outputs, operator if derivative is operator.derivative else None))
 
 
 def keep(region: Region) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from flambeau.core.context import context, outside_capture
+from flambeau.core.context import context, start_state
 from flambeau.core.handles import RemovableHandle
+from flambeau.core.identity import same
 from flambeau.core.numbers import HostNumber
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros
@@ -89,6 +90,8 @@ class Optimizer:
 
     # Settings that states saved before the setting existed lack, and what they stand for there.
     _absent: Mapping[str, Any] = {}
+    # What captures rely on only as far as a program checks it again.
+    read_at_every_call = ("state", "param_groups", "defaults", "_opt_called")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -212,7 +215,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero in place."""
         if context.capture is not None:
-            context.capture.guard(lambda: tuple([tuple(map(id, group["params"])) for group in self.param_groups]))
+            context.capture.guard(lambda: tuple([tuple(map(same, group["params"])) for group in self.param_groups]))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -364,8 +367,14 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
             settings[name] = tuple(HostNumber.of(lambda name=name, i=i: float(group[name][i])) for i in range(len(value)))
         elif name != "params":
             capture.guard(functools.partial(group.get, name))
-    capture.guard(lambda: (id(optimizer.state), len(optimizer.param_groups), tuple(map(id, group["params"]))))
+    capture.guard(lambda: _members(optimizer, group))
     return settings
+
+
+def _members(optimizer: Optimizer, group: dict[str, Any]) -> tuple[Any, ...]:
+    """What a recorded step is about. It is asked at every replay, which counts as a call for schedules."""
+    optimizer.__dict__["_opt_called"] = True
+    return same(optimizer.state), len(optimizer.param_groups), tuple(map(same, group["params"]))
 
 
 def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
@@ -422,20 +431,17 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         return [together.with_real_views()]
     found: dict[int, Bucket] = {}
     waiting: list[dict[str, Any]] = []
-    fresh: dict[Any, Tensor] = {}
-    for parameter in group["params"]:
-        gradient = parameter.grad
+    gradients = [parameter.grad for parameter in group["params"]]
+    members = [p for p, gradient in zip(group["params"], gradients, strict=True) if gradient is not None]
+    start_state(lambda: _start(optimizer, members, start))
+    if context.capture is not None:
+        context.capture.guard(lambda: _shared_counts(optimizer, members))
+    for parameter, gradient in zip(group["params"], gradients, strict=True):
         if gradient is None:
             if optimizer.state.get(parameter):
                 waiting.append(optimizer.state[parameter])
             continue
         state = optimizer.state[parameter]
-        if not state:
-            with outside_capture():
-                if parameter.device not in fresh:
-                    fresh[parameter.device] = new_step(parameter)
-                state["step"] = fresh[parameter.device]
-                start(parameter, state)
         step = state["step"]
         bucket = found.get(id(step))
         if bucket is None:
@@ -445,6 +451,26 @@ def buckets(optimizer: Optimizer, group: dict[str, Any], start: Callable[[Tensor
         bucket.states.append(state)
     _separate(waiting, found)
     return [bucket.with_real_views() for bucket in found.values()]
+
+
+def _shared_counts(optimizer: Optimizer, params: list[Tensor]) -> tuple[int, ...]:
+    """For each parameter the first one with the same count of steps; () where all have one."""
+    found = [id(optimizer.state[parameter]["step"]) for parameter in params]
+    return () if len(set(found)) < 2 else tuple(map(found.index, found))
+
+
+def _start(optimizer: Optimizer, params: list[Tensor], start: Callable[[Tensor, dict[str, Any]], None]) -> None:
+    """Make the state of those parameters that have none yet; they share a step count."""
+    if all(map(optimizer.state.get, params)):
+        return
+    fresh: dict[Any, Tensor] = {}
+    for parameter in params:
+        state = optimizer.state[parameter]
+        if not state:
+            if parameter.device not in fresh:
+                fresh[parameter.device] = new_step(parameter)
+            state["step"] = fresh[parameter.device]
+            start(parameter, state)
 
 
 def _one_bucket(optimizer: Optimizer, params: list[Tensor]) -> Bucket | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.context import context, outside_capture
+from flambeau.core.context import context, start_state
 from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of, with_gradients
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import empty_like
@@ -60,16 +60,21 @@ class SGD(Optimizer):
                 new = [i for i, buffer in enumerate(buffers) if buffer is None]
                 if context.capture is not None:  # first steps are written differently
                     context.capture.guard(lambda members=members: sum("momentum_buffer" not in self.state[p] for p in members))
+                start_state(lambda members=members: self._start(members))
                 if not new:
                     self._update(group, members, buffers)
                     continue
-                with outside_capture():
-                    for i in new:
-                        buffers[i] = states[i]["momentum_buffer"] = empty_like(members[i])
+                buffers = [state["momentum_buffer"] for state in states]
                 started = [i for i in range(len(members)) if i not in set(new)]
                 for part, first in ((started, False), (new, True)):
                     self._update(group, [members[i] for i in part], [buffers[i] for i in part], first)
         return loss
+
+    def _start(self, params: list[Any]) -> None:
+        for parameter in params:
+            state = self.state[parameter]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = empty_like(parameter)
 
     def _updated_sparse(self, group: dict[str, Any], parameter: Any) -> bool:
         """Whether a parameter has a sparse gradient, which is then stepped against in its rows alone."""

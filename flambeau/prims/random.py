@@ -27,6 +27,11 @@ def _reference(kind: str, shape: Any, dtype: dtype, serial: int) -> Any:
     raise NotImplementedError("random numbers have no reference value; compare streams instead")
 
 
+def next_serials(count: int) -> list[int]:
+    """Numbers for draws of a graph that was kept, in their order."""
+    return [next(_serial) for _ in range(count)]
+
+
 random = prim("random", "random", _rule, _reference, "the next numbers of the generator, in order of ``serial``")
 
 

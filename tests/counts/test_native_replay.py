@@ -149,13 +149,13 @@ def training(make: Callable[[Any], Any]) -> Any:
     return torch.compile(step), [((torch.randn(6, 4), torch.randn(6, 1)), {})]
 
 
-# The functions that read settings of the optimizer, and some that make the loss one whose backward has run.
-@program(9)
+# The functions that read settings of the optimizer, see to its state, and some that make the loss one whose backward has run.
+@program(10)
 def a_step_of_sgd() -> Any:
     return training(lambda p: torch.optim.SGD(p, 0.1))
 
 
-@program(15)
+@program(22)
 def a_step_of_adamw() -> Any:
     return training(torch.optim.AdamW)
 
