@@ -96,7 +96,8 @@ def pack_runner(encoder: Encoder, runner: Runner) -> dict[str, Any]:
         "sizes": list(segment.sizes),
         "fixed": dict(segment.fixed),
         "hints": dict(segment.hints),
-        "layout": encoder.all([layout.metas, layout.results, layout.wanted, layout.into, layout.recorded]),
+        "layout": encoder.all([layout.metas, layout.results, layout.wanted, layout.into, layout.recorded, layout.leaves]),
+        "copied": sorted(layout.copied or ()),
         "metas": encoder.of(runner.metas),
         "storages": runner.storages,
         "shared": encoder.of(runner.shared),
@@ -117,7 +118,7 @@ def unpack_runner(decoder: Decoder, data: dict[str, Any]) -> Runner:
         for operator, arguments, outputs in map(decoder.all, data["regions"]):
             keep_region(operator, dict(zip(operator.names, arguments, strict=True)), outputs, operator.derivative)
         graph = Graph(tuple([nodes[i] for i in data["inputs"]]), tuple([nodes[i] for i in data["outputs"]]))
-        layout = PlanLayout(*decoder.all(data["layout"]))
+        layout = PlanLayout(*decoder.all(data["layout"]), [], None, frozenset(data["copied"]))
         sizes = tuple([decoder.symbol(n) for n in data["sizes"]])
         function = GraphFunction(data["name"], graph, data["tensors"])
         metas, shared, results, serials = (decoder.of(data[name]) for name in ("metas", "shared", "results", "serials"))
