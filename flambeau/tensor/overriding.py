@@ -169,6 +169,9 @@ def _is_thin(name: str, code: CodeType) -> bool:
     return alone and "ops" in code.co_names and len(_THIN.union(code.co_names)) <= len(_THIN) + 1
 
 
+OTHER_LAYOUTS = ("flambeau.sparse.", "flambeau.nested.")
+
+
 def overridable(name: str) -> dict[str, Any]:
     """The functions of a published module, or the methods of ``torch.Tensor``, that can be overridden, by name."""
     if name == "torch.Tensor":
@@ -179,7 +182,8 @@ def overridable(name: str) -> dict[str, Any]:
 
 
 def _is_public(name: str, function: FunctionType) -> bool:
-    own = function.__module__.startswith("flambeau.") and function.__module__ != "flambeau.tensor.arguments"
+    module = function.__module__  # functions for other layouts are what asking such a tensor leads to
+    own = module.startswith("flambeau.") and module != "flambeau.tensor.arguments" and not module.startswith(OTHER_LAYOUTS)
     return own and name not in SETTINGS and (name[0] != "_" or name.startswith("_foreach"))
 
 

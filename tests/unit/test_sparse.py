@@ -137,3 +137,10 @@ def test_large_products_against_dense_ones() -> None:
     np.testing.assert_allclose((a @ d).numpy(), (a.to_dense() @ d).numpy(), rtol=1e-9, atol=1e-9)
     _close(a.coalesce(), a)
     assert a.coalesce()._nnz() == len(np.unique(places[0].numpy() * 500 + places[1].numpy()))
+
+
+def test_old_names_of_products_do_not_lead_to_themselves() -> None:
+    a = torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    for name in ("spmm", "smm"):
+        assert getattr(torch, name)(a, torch.ones(3, 2)).tolist() == [[3.0, 3.0], [4.0, 4.0]]
+    assert torch.sparse.mm(a, torch.ones(3, 2)).tolist() == [[3.0, 3.0], [4.0, 4.0]]
