@@ -205,6 +205,7 @@ class Recorder:
         self._device: Device | None = None
         self.serial = 0
         self.trial: int | None = None  # storages up to this serial must not change
+        self.unused: list[Any] = []  # inputs that nothing was computed from, to which the tape may lead
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
@@ -707,6 +708,7 @@ class Recorder:
         """Forget inputs that nothing was computed from."""
         used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
         kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
+        self.unused += [t for t, n in self.inputs if all(n is not m for (_, m), _ in kept)]
         self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
         for position, state in enumerate(self.input_states):
             state.position = position

@@ -84,7 +84,7 @@ class Segment:
 
 def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> list[Any]:
     """The tensors over pending storages whose tape leads to a leaf made while recording."""
-    outside = {id(t) for t, _ in (*recorder.inputs, *recorder.shared)}
+    outside = {id(t) for t, _ in (*recorder.inputs, *recorder.shared)} | {id(t) for t in recorder.unused}
     clean: set[int] = set()
 
     def leads(entry: Entry) -> bool:

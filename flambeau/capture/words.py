@@ -16,6 +16,7 @@ __all__ = ["cause", "subject", "why"]
 
 CONSTANT = r"\b(c\d+)"
 MISSING = "nothing"
+DIGEST = re.compile("[0-9a-f]{64}")  # of code
 
 
 def why(found: Exit, tree: Tree, call: tuple[Any, ...]) -> str:
@@ -103,7 +104,8 @@ def _outcome(key: Any) -> str:
         return repr(seen[1]) if not isinstance(seen[1], type) else seen[1].__name__
     if how in ("type", "any"):
         return f"a {_named(seen)}"
-    return _value(getattr(seen, "value", seen))
+    seen = getattr(seen, "value", seen)
+    return "a function of other code" if isinstance(seen, str) and DIGEST.fullmatch(seen) else _value(seen)
 
 
 def _tensor(meta: Any, gradient: bool, leaf: bool, shown: Any) -> str:

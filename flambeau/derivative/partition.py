@@ -110,7 +110,7 @@ def keeps(operands: Sequence[tuple[Node, object]], outputs: Sequence[Node], valu
     ends = {n for n in (*(n for n, _ in operands), *outputs) if n is not overwritten and _shows(n, value)}
     if not ends:
         return False
-    cotangents = [graph_input(f"g{i}", o.aval) for i, o in enumerate(outputs)]
+    cotangents = [graph_input(f"g{i}", o.aval) if o.dtype.is_inexact else None for i, o in enumerate(outputs)]
     stops = {*(n for n, _ in operands), *outputs}
     inner = set(toposort(outputs, lambda n: () if n in stops and n not in outputs else n.sources))
     waiting = [g for g in gradients(outputs, cotangents, [n for n, edge in operands if edge is not None]) if g is not None]
