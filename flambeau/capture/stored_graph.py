@@ -118,7 +118,8 @@ def unpack_runner(decoder: Decoder, data: dict[str, Any]) -> Runner:
         for operator, arguments, outputs in map(decoder.all, data["regions"]):
             keep_region(operator, dict(zip(operator.names, arguments, strict=True)), outputs, operator.derivative)
         graph = Graph(tuple([nodes[i] for i in data["inputs"]]), tuple([nodes[i] for i in data["outputs"]]))
-        layout = PlanLayout(*decoder.all(data["layout"]), [], None, frozenset(data["copied"]))
+        metas, results, wanted, into, recorded, leaves = decoder.all(data["layout"])
+        layout = PlanLayout(metas, results, wanted, into, recorded, leaves, [], None, frozenset(data["copied"]))
         sizes = tuple([decoder.symbol(n) for n in data["sizes"]])
         function = GraphFunction(data["name"], graph, data["tensors"])
         metas, shared, results, serials = (decoder.of(data[name]) for name in ("metas", "shared", "results", "serials"))
