@@ -387,7 +387,7 @@ def zero_(input: Any) -> Any:
 
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """Change the shape to that of another tensor."""
-    return input.resize_as_(the_template, memory_format)
+    return input.resize_as_(the_template, memory_format=memory_format)
 
 
 def constant_pad_nd(input: Any, pad: Any, value: Number = 0) -> Any:
