@@ -102,7 +102,9 @@ def _unit_vectors(x: Any) -> Any:
 def _all_rows(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
     if not output.requires_grad or not output.meta.numel:
         return _rows(output, inputs, create_graph)
-    found = grad(output, inputs, _unit_vectors(output), True, create_graph, True, True, materialize_grads=True)
+    found = grad(
+        output, inputs, _unit_vectors(output), True, create_graph, allow_unused=True, is_grads_batched=True, materialize_grads=True
+    )
     return tuple(g.reshape((*output.shape, *x.shape)) for g, x in zip(found, inputs, strict=True))
 
 

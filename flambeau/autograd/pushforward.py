@@ -45,7 +45,7 @@ class Pushforward:
         self._pulled: list[Any] = []
         with enable_grad():
             self._weights = [fresh(zeros_of(outputs[k]), level, False) for k in self.live]
-            found = grad([outputs[k] for k in self.live], inputs, self._weights, True, True, True) if self.live else ()
+            found = grad([outputs[k] for k in self.live], inputs, self._weights, True, True, allow_unused=True) if self.live else ()
         for i, g in enumerate(found):
             if g is not None and dispatch.wants_gradient(g):
                 self.places.append(i)
@@ -54,6 +54,6 @@ class Pushforward:
     def push(self, tangents: Sequence[Any], create_graph: bool) -> list[Any]:
         """The tangents of the outputs, None for those that do not depend on the inputs."""
         given = [tangents[i] for i in self.places]
-        found = grad(self._pulled, self._weights, given, True, create_graph, True) if given else [None] * len(self.live)
+        found = grad(self._pulled, self._weights, given, True, create_graph, allow_unused=True) if given else [None] * len(self.live)
         by_place = dict(zip(self.live, found, strict=True))
         return [by_place.get(k) for k in range(len(self.outputs))]

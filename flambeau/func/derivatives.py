@@ -110,7 +110,7 @@ class Recorded:
         again = context.grad_enabled and (self.recorded or _depth.value > 0 or any(takes_part(c) for _, c in live))
         if not live:
             return [zeros_of(x) for x in self.inputs]
-        found = tape_grad([o for o, _ in live], self.inputs, [c for _, c in live], True, again, True)
+        found = tape_grad([o for o, _ in live], self.inputs, [c for _, c in live], True, again, allow_unused=True)
         return [zeros_of(x) if g is None else g for g, x in zip(found, self.inputs, strict=True)]
 
     def tensors(self, name: str) -> None:

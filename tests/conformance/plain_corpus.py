@@ -23,7 +23,8 @@ def take_names() -> None:
     loops: Any = types.ModuleType("flambeau._higher_order_ops")
     loops.while_loop, loops.foreach_map = while_loop, FOREACH_MAP  # PyTorch's own foreach_map runs compiled only
     library.capture = types.ModuleType("flambeau.capture")
-    sys.modules |= {"flambeau": torch, "flambeau.nn": torch.nn, "flambeau._higher_order_ops": loops, "flambeau.capture": library.capture}
+    sys.modules |= {"flambeau" + n[len("torch") :]: m for n, m in sys.modules.items() if n.partition(".")[0] == "torch"}
+    sys.modules |= {"flambeau._higher_order_ops": loops, "flambeau.capture": library.capture}
     library.compile = lambda function, **_: function  # PyTorch uses it in cond
 
 

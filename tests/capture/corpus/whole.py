@@ -399,7 +399,7 @@ def statistics_of_numpy_beside_training():
         loss.backward()
         optimizer.step()
         a = out.detach().numpy()
-        rows.append({"mean": np.round(a.mean(), 4), "top": int(np.argmax(a)), "loss": round(float(loss), 4)})
+        rows.append({"mean": np.round(a.mean(), 4), "top": int(np.argmax(a)), "loss": round(loss.item(), 4)})
         return np.percentile(a, 50)
 
     return f, batches(4), lambda: (rows, net)
