@@ -400,6 +400,6 @@ def statistics_of_numpy_beside_training():
         optimizer.step()
         a = out.detach().numpy()
         rows.append({"mean": np.round(a.mean(), 4), "top": int(np.argmax(a)), "loss": round(loss.item(), 4)})
-        return np.percentile(a, 50)
+        return round(float(np.percentile(a, 50)), 3)
 
     return f, batches(4), lambda: (rows, net)
