@@ -74,6 +74,11 @@ class CompiledFunction:
         return settings.recompile_limit if self.recompile_limit is None else self.recompile_limit
 
     @property
+    def _dynamic(self) -> bool | None:
+        """Whether all sizes, or none, are variables; None where those are that change."""
+        return settings.dynamic if self.dynamic is None else self.dynamic
+
+    @property
     def artifacts(self) -> list[Runner]:
         """The segments that were compiled."""
         return self.tree.segments
@@ -154,8 +159,7 @@ class CompiledFunction:
             if self.tree.captures > MOST_CAPTURES * self.limit:
                 self._go_eager(f"it was captured {self.tree.captures} times and still meets something new, last: {reason}")
         before = len(self.tree.segments), self.tree.captures, len(self.tree.left)
-        dynamic = self.dynamic if self.dynamic is not None else settings.dynamic
-        session = Session(self.tree, self.function, found, self.fullgraph, dynamic)
+        session = Session(self.tree, self.function, found, self.fullgraph, self._dynamic)
         if self.eager_reason is not None:
             session.trace.capped = True
         try:
@@ -177,8 +181,7 @@ class CompiledFunction:
     def _revive(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take over what an earlier process captured, if it is for such calls as this one."""
         if stance[0] == "default" and self.backend is None and self.tree.shadow is None:
-            dynamic = self.dynamic if self.dynamic is not None else settings.dynamic
-            self._keys = keys_of(self.function, args, kwargs, (self.fullgraph, dynamic, self.limit))
+            self._keys = keys_of(self.function, args, kwargs, (self.fullgraph, self._dynamic, self.limit))
         if not self._keys:
             return
         reason = revive(self._keys, self.tree, self.function, args, kwargs)

@@ -708,7 +708,8 @@ class Recorder:
         """Forget inputs that nothing was computed from."""
         used = set(toposort([s.node for s in self.states.values() if s.tensor is None or s.changed]))
         kept = [(pair, s) for pair, s in zip(self.inputs, self.input_states, strict=True) if pair[1] in used or s.changed]
-        self.unused += [t for t, n in self.inputs if all(n is not m for (_, m), _ in kept)]
+        held = {id(t) for (t, _), _ in kept}
+        self.unused += [t for t, _ in self.inputs if id(t) not in held]
         self.inputs, self.input_states = [pair for pair, _ in kept], [s for _, s in kept]
         for position, state in enumerate(self.input_states):
             state.position = position

@@ -15,9 +15,8 @@ class Context(threading.local):
     see calls of public functions, and operators, the innermost last. ``overriding``: whether ``__torch_function__`` of arguments is
     asked. ``profiler``: what takes the times of all that runs, or None. ``autocast``: kinds of devices with the type that products are
     computed in there; ``autocast_cache``: parameters that were cast to it, by id, or None; ``autocast_cached``: whether a block keeps
-    them; ``autocast_dtypes``: the types to use, by kind of device, where they were set. ``batching``: the calls of ``vmap`` that
-    are under way, the innermost last. ``devices``: where new tensors are made, the innermost
-    ``with device`` last, None for the CPU."""
+    them; ``autocast_dtypes``: the types to use, by kind of device, where they were set. ``batching``: the calls of ``vmap`` that are under
+    way, the innermost last. ``devices``: where new tensors are made, the innermost ``with device`` last, None for the CPU."""
 
     grad_enabled: bool = True
     inference: bool = False
@@ -62,9 +61,8 @@ class Context(threading.local):
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode, 32 modes of functions, 64 of operators, from 128 on autocast, a bit for each kind of device and type,
-        2048 calls are
-        batched, 4096 a profiler looks on."""
+        16 inference mode, 32 modes of functions, 64 of operators, from 128 on autocast, a bit for each kind of device and type, 2048 calls
+        are batched, 4096 a profiler looks on."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
             | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes) << 6
