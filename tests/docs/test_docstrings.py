@@ -9,10 +9,17 @@ import pkgutil
 import pytest
 
 import flambeau
+from flambeau.compiler import backends
 
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(flambeau.__path__, "flambeau.") if not module.name.endswith("__main__")
 )
+
+
+@pytest.fixture(autouse=True)
+def registry_of_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example registers must not show in the tests that follow in this process."""
+    monkeypatch.setattr(backends, "_registered", dict(backends._registered))
 
 
 @pytest.mark.parametrize("name", MODULES)
