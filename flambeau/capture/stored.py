@@ -29,6 +29,7 @@ from flambeau.compilation.kernel_cache import toolchain
 from flambeau.core.config import config
 from flambeau.core.context import context
 from flambeau.core.events import counters
+from flambeau.ir import origins
 from flambeau.runtime import disk_cache
 from flambeau.tensor.base import TensorBase
 
@@ -45,10 +46,13 @@ def roots_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict
 
 
 def keys_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any], settings: tuple[Any, ...]) -> list[str]:
-    """The names of the capture of such a call in the cache: for these sizes, and for others too; none where there cannot be one."""
+    """The names of the capture of such a call in the cache: for these sizes, and for others too; none where there cannot be one.
+
+    A capture that was kept knows no lines of the program, so none is used while somebody wants those.
+    """
     inner = getattr(function, "__func__", function)
     code = getattr(inner, "__code__", None)
-    if not config.cache or stress.flush or stress.leave or stress.fresh or code is None:
+    if not config.cache or stress.flush or stress.leave or stress.fresh or origins.wanted() or code is None:
         return []
     globals_ = inner.__globals__
     used = [globals_[n] for c in nested(code) for n in c.co_names if n in globals_]
