@@ -20,7 +20,6 @@ from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
-from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
@@ -31,7 +30,6 @@ from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
 from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 
 __all__ = ["Calls"]
 
@@ -334,7 +332,9 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        if tensor_method and (name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))):
+        if tensor_method and name in HOOKS_OF_TENSORS:
+            return self._set_hook(function, owner, args, kwargs)
+        if tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1])):
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
@@ -357,7 +357,7 @@ class Calls(Operators):
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
-        if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
+        if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
             if is_module(value):
@@ -368,6 +368,13 @@ class Calls(Operators):
             return self._with_sizes_of_now(function, plain, options)
         return self.attempt(function, plain, options)
 
+    def _set_hook(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0] if owner is None else owner
+        for kind in ("hooks", "post_accumulate_hooks"):
+            self.trace.reads.pop((id(tensor), kind), None)
+        self.session.ways.hooked |= tensor.entry is not None
+        return self.host(function, args, kwargs, forget=False)
+
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
             alias = ALIASES.get(name, name)
@@ -375,29 +382,6 @@ class Calls(Operators):
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
         return self.brought_in(self.sized(value))
-
-    def _tape_is_inside(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether all that backward would go through was recorded in the segment that is open."""
-        roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
-        waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
-        entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
-        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
-        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
-        stops = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
-        recorder = self.namer.writer.recorder
-        seen: set[int] = set()
-        while entries:
-            entry = entries.pop()
-            if id(entry) in seen or id(entry) in stops or isinstance(entry, TensorBase):
-                continue
-            seen.add(id(entry))
-            recorded = isinstance(entry, (ViewReadEntry, ViewWriteEntry)) or (
-                isinstance(entry, CaptureEntry) and entry.recorder is recorder
-            )
-            if not recorded and (not stops or leads_to(entry, stops)):
-                return False
-            entries += [edge[0] for edge in entry.edges if edge is not None] if recorded else []
-        return True
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
@@ -665,19 +649,6 @@ def _default_at(function: Any, position: int) -> Any:
 
 def _default_named(function: Any, name: str) -> Any:
     return function.__kwdefaults__[name]
-
-
-def leads_to(entry: Any, stops: set[int]) -> bool:
-    """Whether backward from a tape entry comes to one of these."""
-    waiting, seen = [entry], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in stops:
-            return True
-        if id(one) not in seen and not isinstance(one, TensorBase):
-            seen.add(id(one))
-            waiting += [edge[0] for edge in one.edges if edge is not None]
-    return False
 
 
 OBJECT_METHODS = (object.__new__, object.__init__, object.__setattr__, object.__getattribute__, tuple.__new__)

@@ -207,6 +207,7 @@ class Recorder:
         self.trial: int | None = None  # storages up to this serial must not change
         self.unused: list[Any] = []  # inputs that nothing was computed from, to which the tape may lead
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
+        self.ways: Any = None  # knows the entries of earlier segments, and hooks
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
         self.on_size: Callable[[Any], Any] = lambda size: int(size)
@@ -505,7 +506,9 @@ class Recorder:
     ) -> CaptureEntry:
         """A call on the tape; of an operand that it overwrites it keeps a copy."""
         self.taped.append((operands, [n for n, _ in outputs], overwritten))
-        return CaptureEntry(self, title, operands, outputs)
+        entry = CaptureEntry(self, title, operands, outputs)
+        self.ways.note_use(entry)
+        return entry
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
@@ -588,6 +591,17 @@ class Recorder:
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
         found = [(output, meta_of(_sizes(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
+
+    # -- backward ---------------------------------------------------------------------------------------
+    def run_backward(self, entry: Any, derivative: Any, places: Sequence[int], cotangents: Sequence[Any]) -> list[Any]:
+        """Record what an entry of an earlier segment gives: a function of what it saved and of the cotangents."""
+        saved, numbers = self.ways.saved(entry, places, derivative.saved_numbers)
+        nodes = [self.read(t) for t in (*saved, *cotangents)] + [self.number(n) for n in numbers]
+        graph, device = derivative.backward.graph, entry.metas[0].device
+        outputs = rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, nodes, strict=True)))
+        self._note(derivative.backward.name, outputs)
+        made = iter(self.results("", [], [(n, meta_of(_sizes(n.shape), n.dtype, None, device)) for n in outputs]))
+        return [next(made) if given else None for given in derivative.given]
 
     # -- changes ----------------------------------------------------------------------------------------
     def write(self, tensor: Any, value: Node, followed: bool = False) -> None:

@@ -181,8 +181,9 @@ class Runner:
 class Writer:
     """Closes recordings of one trace, and knows the variables of tensors."""
 
-    def __init__(self, trace: Trace, new_recorder: Any) -> None:
+    def __init__(self, trace: Trace, new_recorder: Any, own: dict[int, Any]) -> None:
         self.trace = trace
+        self.own = own  # the tape entries of segments, by id
         self.new_recorder = new_recorder
         self.entries: list[tuple[str, Any]] = []  # a variable and the tape entry behind it, of each segment that is differentiable
         self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
@@ -327,6 +328,7 @@ class _Closing:
         for tensor in () if trace.ghost else tensors:
             entry = operator_entry(tensor)
             self.writer.entries.append(trace.step(f"{start}{self.writer.name(tensor)})", lambda entry=entry: entry))
+        self.writer.own.update((id(e), e) for _, e in self.writer.entries)
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -386,7 +388,8 @@ class _Closing:
     def _note_entries(self, names: list[str], results: Sequence[Any]) -> None:
         """Remember which entries are behind the results, for `_protections` of later segments."""
         behind = {id(e): (n, e) for n, t in zip(names, results, strict=True) if (e := operator_entry(t)) is not None}
-        self.writer.entries += behind.values()
+        self.writer.own.update((key, e) for key, (_, e) in behind.items())
+        self.writer.entries += [(n, e) for n, e in behind.values() if e.saved]
 
     def _protections(self) -> list[str]:
         """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
@@ -515,11 +518,11 @@ class AtSizes:
 
 
 def operator_entry(tensor: Any) -> Any:
-    """The entry of the call that computed a tensor or what it is a view of; None without one that saves something."""
+    """The entry of the call that computed a tensor or what it is a view of; None without one."""
     entry = tensor.entry
     while isinstance(entry, ViewReadEntry):
         entry = entry.edges[0][0] if entry.edges[0] is not None else None
-    return entry if isinstance(entry, OperatorEntry) and entry.saved else None
+    return entry if isinstance(entry, OperatorEntry) else None
 
 
 def protect(result: Any, changed: Any) -> None:
