@@ -54,7 +54,7 @@ OPAQUE = frozenset((
     "threading", "subprocess", "numpy", "tqdm", "pathlib", "io", "tempfile", "shutil", "glob", "uuid", "hashlib", "urllib", "string",
     "textwrap", "pprint", "decimal", "fractions", "statistics", "struct", "csv", "argparse", "unittest", "pytest", "_pytest", "weakref",
     "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
-    "sklearn", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
+    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
 ))  # fmt: skip
 # Methods of tensors that give their values away.
 VALUES = frozenset((
@@ -177,7 +177,7 @@ class Calls(Operators):
         """Whether a Python function is interpreted."""
         module = function.__module__ or function.__globals__.get("__name__") or ""
         top = module.partition(".")[0]
-        if top in ("flambeau", "torch"):
+        if top == "flambeau":
             name = function.__globals__.get("__name__", "")
             entered = name in ENTERED or (name.startswith(ENTERED_PACKAGES) and function.__name__ not in WORLD)
             return entered and self.machine.can_enter(function)
@@ -325,7 +325,7 @@ class Calls(Operators):
         if isinstance(function, type):
             return is_ours(function)
         module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None) or ""
-        return module.partition(".")[0] in ("flambeau", "torch") or is_ours(type(function))
+        return module.partition(".")[0] == "flambeau" or is_ours(type(function))
 
     def _own(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one of our functions on pending tensors; what reads values or does something outside becomes a step."""
@@ -656,6 +656,7 @@ HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
+    "lerp_": "lerp",
 }  # fmt: skip
 SPECIAL = {
     len: "__len__",

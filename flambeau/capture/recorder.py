@@ -188,6 +188,7 @@ class Recorder:
         self.sizes = sizes
         self.operations: list[Operation] | None = [] if shadow else None
         self.states: dict[int, StorageState] = {}  # by id of the storage
+        self.arguments: dict[int, list[Any]] = {}  # of the compiled function, by the ids of their memory
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
@@ -199,6 +200,7 @@ class Recorder:
         # Outside tensors in the memory of another one, which the graph reads at the place that they have in it now.
         self.shared: list[tuple[Any, Any]] = []
         self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
+        self.sources: dict[int, tuple[Any, Any]] = {}  # by id, tensors made in the place of others, and those
         self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
         self._copies = 0
@@ -227,28 +229,34 @@ class Recorder:
     def state(self, tensor: Any) -> StorageState:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
-        if found is None:
+        if found is None and id(tensor.memory) in self.arguments:
+            self._declare(self.arguments[id(tensor.memory)])
+            found = self.states[id(tensor.memory)]
+        elif found is None:
             view = None if _is_base(tensor) else tensor.view_of
             owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
     def declare(self, arguments: Sequence[Any]) -> None:
-        """Make arguments inputs as they are, also views of something else; those that share memory are parts of what they span."""
-        by_memory: dict[int, list[Any]] = {}
+        """Make arguments inputs as they are, also views of something else; later segments do where they first use one."""
         for tensor in arguments:
-            by_memory.setdefault(id(tensor.memory), []).append(tensor)
-        for group in by_memory.values():
-            owner = group[0]
-            if len(group) > 1:
-                for tensor in group:
-                    self.sizes.untrack(tensor)
-            apart = len({(t.address, t.meta) for t in group}) > 1
-            if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
-                owner = span_of(group)
-                self.spans.append((owner, group[0]))
-            self._add_input(owner)
-            self.shared += [(t, owner) for t in group if t is not owner]
+            self.arguments.setdefault(id(tensor.memory), []).append(tensor)
+        for group in self.arguments.values():
+            self._declare(group)
+
+    def _declare(self, group: list[Any]) -> None:
+        """Make an input of arguments that share memory: they are parts of what they span."""
+        owner = group[0]
+        if len(group) > 1:
+            for tensor in group:
+                self.sizes.untrack(tensor)
+        apart = len({(t.address, t.meta) for t in group}) > 1
+        if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
+            owner = span_of(group)
+            self.spans.append((owner, group[0]))
+        self._add_input(owner)
+        self.shared += [(t, owner) for t in group if t is not owner]
 
     def _add_input(self, tensor: Any) -> StorageState:
         if self.on_input is not None:
@@ -528,6 +536,7 @@ class Recorder:
     def note(self, tensor: Any, source: Any) -> None:
         """A tensor was made in the place of another one."""
         self.sizes.track(tensor, self.sizes.meta(source), self.sizes.offset(source))
+        self.sources[id(tensor)] = tensor, source
 
     def zeros(self, shape: tuple[int, ...], kind: dtype, device: Device) -> Any:
         """A new tensor of zeros on a device that the graph takes; also what undefined contents are."""

@@ -218,6 +218,9 @@ class Writer:
         for name, known in beside:
             if known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
+        source = self.recorder.sources.get(id(tensor), (None, None))[1]
+        if source is not None:
+            return self._alias(tensor, self.name(source), source)
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
 

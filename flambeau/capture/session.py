@@ -101,6 +101,7 @@ class Session:
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.ways = Ways(self)
+        self.arguments: dict[int, list[Any]] = {}
         self.writer = Writer(self.trace, self.new_recorder, self.ways.own)
         trace, writer = self.trace, self.writer
         trace.flush, trace.stopped, trace.redo_gradient = self.flush, self.stopped, writer.redo_gradient
@@ -120,6 +121,7 @@ class Session:
     def new_recorder(self) -> Recorder:
         """What records from now on."""
         recorder = Recorder(self.trace.sizes, self.tree.shadow is not None)
+        recorder.arguments = self.arguments
         recorder.ways, recorder.on_value = self.ways, self.needs_value
         recorder.on_size = self.host_size
         recorder.on_look = self.look
@@ -302,6 +304,7 @@ class Session:
             trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
+            self.arguments = self.writer.recorder.arguments
         function = self.function
         if not isinstance(function, type) and not hasattr(function, "_modules"):
             trace.known[id(function)] = (constant(function), function)
