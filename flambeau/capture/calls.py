@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flambeau.capture.custom import call_function
+from flambeau.capture.custom import attempted, call_function
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
@@ -82,6 +82,8 @@ ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
     "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module",
 ))  # fmt: skip
+# Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
+TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
@@ -226,6 +228,8 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
+        if has_hooks(module, BACKWARD_HOOKS):  # they sit on entries of the tape, which a segment does not keep
+            return self.host(module, args, kwargs)
         call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
@@ -366,6 +370,9 @@ class Calls(Operators):
         options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
         if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
             return self._with_sizes_of_now(function, plain, options)
+        if module.startswith(TRANSFORMS) and self.trace.trial is None:
+            found = attempted(self, lambda: self.attempt(function, plain, options))
+            return self.host(function, args, kwargs) if found is None else found[0]
         return self.attempt(function, plain, options)
 
     def _set_hook(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -679,18 +686,19 @@ SHARING = frozenset((
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
 
 
+BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
+
+
 def is_native_module(module: Any) -> bool:
     """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
     return all(type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules())
 
 
-def has_hooks(module: Any) -> bool:
-    """Whether something runs around the Module's forward."""
+def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:
+    """Whether something runs around the Module's forward, or its backward."""
     state = module.__dict__
     call = static_lookup(type(module), "_call_impl")
     everywhere = call.__globals__ if type(call) is types.FunctionType else {}
-    return any(state.get(k) for k in HOOKS) or any(everywhere.get(k) for k in GLOBAL_HOOKS) or state.get("_compiled_call_impl") is not None
-
-
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = ("global_forward_hooks", "global_forward_pre_hooks", "global_backward_hooks", "global_backward_pre_hooks")
+    compiled = kinds is HOOKS and state.get("_compiled_call_impl") is not None
+    return compiled or any(state.get(k) or everywhere.get(f"global{k}") for k in kinds)

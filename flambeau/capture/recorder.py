@@ -38,6 +38,7 @@ from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
+from flambeau.tensor.function import FunctionContext
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.views import Step, View, put
 
@@ -155,8 +156,8 @@ def span_of(tensors: Sequence[Any]) -> Any:
 
 
 def _is_base(tensor: Any) -> bool:
-    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd where that one does not."""
-    return tensor.view_of is None or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
+    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd in another way than that one."""
+    return tensor.view_of is None or isinstance(tensor.entry, FunctionContext) or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
 
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
@@ -536,7 +537,8 @@ class Recorder:
     def note(self, tensor: Any, source: Any) -> None:
         """A tensor was made in the place of another one."""
         self.sizes.track(tensor, self.sizes.meta(source), self.sizes.offset(source))
-        self.sources[id(tensor)] = tensor, source
+        if source.memory.pending is None:
+            self.sources[id(tensor)] = tensor, source
 
     def zeros(self, shape: tuple[int, ...], kind: dtype, device: Device) -> Any:
         """A new tensor of zeros on a device that the graph takes; also what undefined contents are."""
