@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.custom import attempted, call_function
+from flambeau.capture.guards import BACKWARD_HOOKS
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
@@ -127,6 +128,7 @@ class Calls(Operators):
             ours = is_ours(type(inner)) and not hasattr(inner, "_torchdynamo_orig_callable")
             disabled = hasattr(inner, "_torchdynamo_disable")
             entered = disabled or (self.is_entered(inner) if type(inner) is types.FunctionType else not ours)
+            entered &= getattr(inner, "__name__", "") not in BACKWARD_HOOK_SETTERS or not is_module(owner)
             return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
             if function.__dict__.get("_torchdynamo_disable"):
@@ -228,7 +230,7 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
-        if has_hooks(module, BACKWARD_HOOKS):  # they sit on entries of the tape, which a segment does not keep
+        if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)
         call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
@@ -339,6 +341,9 @@ class Calls(Operators):
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
         if tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1])):
+            return self.host(function, args, kwargs, forget=False)
+        if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
+            self.hooked.add(id(owner))
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
@@ -634,6 +639,7 @@ class Calls(Operators):
         self.session = session
         self.namer = session.namer
         self._asides: dict[Any, Callable[..., Any]] = {}
+        self.hooked: set[int] = set()  # Modules that got a backward hook meanwhile
 
     own_generators = (Generator,)
 
@@ -684,9 +690,7 @@ SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
-
-
-BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 
 

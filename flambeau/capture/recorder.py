@@ -157,7 +157,9 @@ def span_of(tensors: Sequence[Any]) -> Any:
 
 def _is_base(tensor: Any) -> bool:
     """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd in another way than that one."""
-    return tensor.view_of is None or isinstance(tensor.entry, FunctionContext) or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
+    if tensor.view_of is None or isinstance(tensor.entry, FunctionContext):
+        return True
+    return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
 
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:

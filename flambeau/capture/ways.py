@@ -10,7 +10,7 @@ from flambeau.capture.recorder import CaptureEntry
 from flambeau.core.context import context
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import OperatorEntry, ViewReadEntry, ViewWriteEntry, edge_of
+from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry, check_saved, hooks_of
 
 __all__ = ["Ways"]
