@@ -112,6 +112,11 @@ class Entered:
         return self.semantics.fixed(self.semantics.call(self.function, args, kwargs))
 
 
+def own_code(value: Any) -> Any:
+    """A function that calls come back from, as it is."""
+    return value.function if type(value) is Entered else value
+
+
 class Calls(Operators):
     """Calls."""
 
@@ -528,6 +533,7 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
+        args, kwargs = tuple(map(own_code, args)), {k: own_code(v) for k, v in kwargs.items()}
         if forget or not (self._is_pure(function) or function in (iter, formatted) or getattr(function, "__name__", "") in READERS):
             trace.lasts()
         if flush or trace.deferred or self.session.exported:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -226,8 +227,13 @@ class Writer:
 
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
-        base = self.name(view.base)
-        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
+        base, steps = "", view.steps
+        for name, known in trace.by_memory.get(id(tensor.memory), ()):  # what it is a view of may be one itself
+            shown = known.view_of
+            if shown is not None and shown.base is view.base and known is not tensor:
+                if all(map(operator.is_, shown.steps, view.steps)) and len(shown.steps) < len(view.steps):
+                    base, steps = name, view.steps[len(shown.steps) :]
+        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base or self.name(view.base), (steps,)), lambda: tensor)
         trace.know(tensor, name)
         trace.know_also(value, name)
         trace.sizes.liken(value, tensor)

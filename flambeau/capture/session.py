@@ -299,7 +299,7 @@ class Session:
         for i, value in enumerate(args):
             taken.append(self._take(f"args[{i}]", value, tensors, i))
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
-        if len(tensors) > 1 and trace.sizes.names:
+        if len(tensors) > 1 and (trace.sizes.names or any(t.view_of is not None for t in tensors)):
             names = ", ".join(self.writer.name(t) for t in tensors)
             trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
         if context.capture is not None:
