@@ -352,6 +352,7 @@ class _Closing:
         trace, recorder = self.trace, self.recorder
         given, read = "".join(f"{n}, " for n in names), "".join(f"{n}, " for n in numbers)
         runner: Runner | None = None
+        viewers = self._viewers()  # also keeps alive what only the recording held, or a cycle that may be collected any time
         while True:
             trace.sync()
             if trace.ghost:
@@ -375,7 +376,6 @@ class _Closing:
         step_names = [trace.tree.fresh("t") for _ in runner.results]
         for protection in self._protections():
             trace.step(protection, lambda: None, out=False)
-        viewers = self._viewers()  # also keeps alive what only the recording held
         sizes = "".join(f"{trace.sizes.names[n]}, " for n in runner.sizes)
         text = f"{trace.tree.constant(runner)}.run(({sizes}), ({given}), ({read}))"
 

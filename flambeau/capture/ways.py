@@ -112,7 +112,8 @@ class Ways:
         """Leaves and their gradients in the order in which entries of single operators come to them."""
         if self._paths:
             leaves.sort(key=lambda pair: -self._used.get(id(pair[0]), 0))
-        self._used = {}
+        for leaf, _ in leaves:
+            self._used.pop(id(leaf), None)
         return leaves
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:

@@ -209,10 +209,14 @@ class _Engine:
                 self.waiting[edge[0]] -= 1
                 if not self.waiting[edge[0]]:
                     self._make_ready(edge[0])
-        if self.late:  # a hook may end the segment, and then no entry of it may be left
-            for target, gradient in context.capture.ways.in_order(self.late):
-                self._finish_leaf(target, gradient)
+        self._finish_late()
         return self.found
+
+    def _finish_late(self) -> None:
+        """In a capture a hook of a leaf may end the segment; then no entry of it may be left."""
+        late, self.late = self.late, None if self.late is None else []
+        for target, gradient in context.capture.ways.in_order(late) if late else ():
+            self._finish_leaf(target, gradient)
 
     def _leading_to_wanted(self, roots: Sequence[Any]) -> set[Any] | None:
         if self.wanted is None:
@@ -280,6 +284,8 @@ class _Engine:
     def _run_entry(self, entry: Entry, cotangents: list[TensorBase | None] | None) -> Sequence[TensorBase | None]:
         if cotangents is None:
             return [None] * len(entry.edges)
+        if self.late and any(all_hooks(entry)):
+            self._finish_late()
         cotangents = _run_hooks_before(entry, cotangents)
         if self.wanted is not None:
             for output, gradient in enumerate(cotangents):

@@ -229,9 +229,11 @@ class TensorCore(TensorBase):
             self.register_hook(self._keep_gradient)
 
     def _keep_gradient(self, gradient: Any) -> None:
+        held = self
         if context.capture is not None:
-            context.capture.gradient_read(self)
-        self._grad = gradient if self._grad is None else self._grad + gradient
+            held = context.capture.ways.session.trace.stand_in(self)
+            context.capture.gradient_read(held)
+        held._grad = gradient if held._grad is None else held._grad + gradient
 
     @property
     def retains_grad(self) -> bool:
