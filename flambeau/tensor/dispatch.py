@@ -398,7 +398,7 @@ class OperatorEntry(Entry):
             else:
                 derivative, places = narrowed
                 present = [c for c in present if c is not None]
-        if closed:
+        if capture is not None and closed:
             return capture.run_backward(self, derivative, places, present)
         if self.saved is None and places:
             raise RuntimeError(SECOND_BACKWARD)
