@@ -32,6 +32,9 @@ from flambeau.schedule.views import Coordinates, bounded, factor_leaf, reads_of,
 
 MAX_MEMBERS = 400
 TEMPLATE_FAMILIES = ("row", "random", "join", "factor")
+# What a node is made of is looked for among so many nodes.
+MOST_THINGS = 32
+COMPUTED = ("pointwise", "matmul", "reduce")
 
 
 @dataclass(eq=False)
@@ -115,6 +118,8 @@ class _Fuser:
         self.inlined: set[Node] = set()
         self.axis_count = 0
         self.factorizations: dict[tuple[object, ...], Group] = {}
+        # What stored nodes are made of, element by element, with one of them.
+        self.made: dict[Node, Node] = {}
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
@@ -150,8 +155,24 @@ class _Fuser:
             for group, at, conditional in {(u.group.number, u.at, u.conditional): None for u in uses}:
                 self._push(node, self.groups[group], at, False, conditional)
             return
-        group = self._new_loop(node)
+        group = self._sibling(node, uses) or self._new_loop(node)
         self._connect(node, group, uses)
+
+    def _sibling(self, node: Node, uses: list[Use]) -> Group | None:
+        """The group of a stored node of the same shape that is made of the same things: now with this one too."""
+        if node.op.family != "pointwise":
+            return None
+        things = _made_of(node, any(u.group.kind == "join" for u in uses))
+        others = {self.made.setdefault(t, node): None for t in things}
+        for other in others:
+            if other is node or other.shape != node.shape:
+                continue
+            group = self.group_of[other]
+            apart = any(u.group is group or (u.group.downstream >> group.number) & 1 for u in uses)
+            if group.kind == "loop" and not group.inner and not apart and len(group.members) < MAX_MEMBERS:
+                self._admit(node, group, group.members[other])
+                return group
+        return None
 
     def _candidates(self, node: Node, uses: list[Use]) -> list[Group]:
         """Groups that read the node, those that run first (most others downstream) first."""
@@ -383,6 +404,23 @@ class _Fuser:
             if not inner or any(u.group is not group for u in self.uses.get(node, [])):
                 stored.add(node)
         return stored
+
+
+def _made_of(node: Node, is_part: bool) -> list[Node]:
+    """Computed nodes of a node's shape that it reads element by element, through pointwise work alone; parts of a join may show parts."""
+    out: dict[Node, None] = {}
+    stack = [node]
+    while stack and len(out) < MOST_THINGS:
+        current = stack.pop()
+        for source in current.sources:
+            while is_part and source.op is not INPUT and source.op.family == "view" and len(source.sources) == 1:
+                (source,) = source.sources
+            if source in out or source.op is INPUT or source.op.family not in COMPUTED:
+                continue
+            if is_part or source.shape == node.shape:
+                out[source] = None
+                stack += [source] if source.op.family == "pointwise" else []
+    return list(out)
 
 
 def _factorization(node: Node) -> tuple[object, ...]:
