@@ -167,4 +167,4 @@ def rnn_relu_step(gates: Value, hidden: Value, weight: Value, bias: Value | None
 def rnn_relu_step_gradient(later: Value, grad: Value, hidden: Value, weight: Value) -> Node:
     """The gradient of the gates of a step that gave ``hidden``, where ``later`` is that of the next step's."""
     whole = grad + p.matmul(later, weight)
-    return p.where(p.gt(hidden, p.number(0, hidden)), whole, p.number(0, whole))
+    return p.where(p.lt(p.number(0, hidden), hidden), whole, p.number(0, whole))
