@@ -15,7 +15,7 @@ from flambeau.ir.node import Node
 from flambeau.ops.activation import relu
 from flambeau.ops.cases import Call, SampleMaker, case
 from flambeau.ops.declare import Value, op
-from flambeau.ops.matmul import PRODUCT, linear
+from flambeau.ops.matmul import PRODUCT, linear, multiply
 from flambeau.ops.pointwise import sigmoid, tanh
 from flambeau.ops.samples import Sampler
 from flambeau.ops.view import pieces
@@ -92,7 +92,7 @@ def lstm_step_gradient(
 
     ``later`` is that of the next step's gates, ``grad`` what the hidden state gets beside.
     """
-    return _lstm_gradient(grad + p.matmul(later, weight), grad_cell, activations, before, cell)
+    return _lstm_gradient(grad + multiply(later, weight), grad_cell, activations, before, cell)
 
 
 # -- gated recurrent unit ---------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def gru_step_gradient(
 
     ``later`` and ``through`` are the last two of the next step, ``grad`` what the hidden state gets beside.
     """
-    return _gru_gradient(grad + through + p.matmul(later, weight), activations, before)
+    return _gru_gradient(grad + through + multiply(later, weight), activations, before)
 
 
 # -- plain ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def rnn_tanh_step(gates: Value, hidden: Value, weight: Value, bias: Value | None
 @op(promote=PRODUCT, samples=_gradient_samples(1, 1, 1))
 def rnn_tanh_step_gradient(later: Value, grad: Value, hidden: Value, weight: Value) -> Node:
     """The gradient of the gates of a step that gave ``hidden``, where ``later`` is that of the next step's."""
-    return (grad + p.matmul(later, weight)) * (1 - hidden * hidden)
+    return (grad + multiply(later, weight)) * (1 - hidden * hidden)
 
 
 @op(promote=PRODUCT, samples=_samples(1))
@@ -166,5 +166,5 @@ def rnn_relu_step(gates: Value, hidden: Value, weight: Value, bias: Value | None
 @op(promote=PRODUCT, samples=_gradient_samples(1, 1, 1))
 def rnn_relu_step_gradient(later: Value, grad: Value, hidden: Value, weight: Value) -> Node:
     """The gradient of the gates of a step that gave ``hidden``, where ``later`` is that of the next step's."""
-    whole = grad + p.matmul(later, weight)
+    whole = grad + multiply(later, weight)
     return p.where(p.lt(p.number(0, hidden), hidden), whole, p.number(0, whole))
