@@ -163,7 +163,7 @@ class Session:
         trace.lasts()
         if not trace.recording:
             return
-        if not read and not self.writer.recorder.calls:
+        if not read and not self.writer.recorder.risky:
             trace.step(f"{constant(set_gradient)}({self.writer.name(leaf)}, None)", lambda: set_gradient(leaf, None), out=False)
             leaf._grad = None
             self.writer.gradients[id(leaf)] = ""

@@ -73,9 +73,9 @@ def _lstm_gradient(grad: Node, grad_cell: Node | None, activations: Node, before
     return p.cat(*(part * slope for part, slope in zip(parts, slopes, strict=True)), axis=1), inner * kept
 
 
-def _lstm_step_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
+def _lstm_step_derivative(g: Any, _out: Any, arguments: Any) -> tuple[Node | None, ...]:
     _, hidden, before, weight, bias = arguments
-    _, cell, activations = out
+    _, cell, activations = lstm_step.body(*arguments)  # the nodes that there are; those of results that nobody uses may be gone
     gates, for_cell = _lstm_gradient(p.number(0, cell) if g[0] is None else g[0], g[1], activations, before, cell, g[2])
     for_hidden, for_weight, for_bias = _through_product(gates, hidden, weight, bias)
     return gates, for_hidden, for_cell, for_weight, for_bias
@@ -123,9 +123,10 @@ def _gru_gradient(grad: Node, activations: Node, before: Node, direct: Any = Non
     return p.cat(for_reset, for_update, for_new, axis=1), p.cat(for_reset, for_update, own, axis=1), grad * update
 
 
-def _gru_step_derivative(g: Any, out: Any, arguments: Any) -> tuple[Node | None, ...]:
+def _gru_step_derivative(g: Any, _out: Any, arguments: Any) -> tuple[Node | None, ...]:
     _, hidden, weight, bias = arguments
-    gates, own, through = _gru_gradient(p.number(0, hidden) if g[0] is None else g[0], out[1], hidden, g[1])
+    _, activations = gru_step.body(*arguments)
+    gates, own, through = _gru_gradient(p.number(0, hidden) if g[0] is None else g[0], activations, hidden, g[1])
     for_hidden, for_weight, for_bias = _through_product(own, hidden, weight, bias)
     return gates, _sum(through, for_hidden), for_weight, for_bias
 

@@ -118,8 +118,9 @@ class _Fuser:
         self.inlined: set[Node] = set()
         self.axis_count = 0
         self.factorizations: dict[tuple[object, ...], Group] = {}
+        self.factors = {factor_leaf(s) for node in self.order if node.op is not INPUT and node.op.family == "matmul" for s in node.sources}
         # What stored nodes are made of, element by element, with one of them.
-        self.made: dict[Node, Node] = {}
+        self.made: dict[object, Node] = {}
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
@@ -162,14 +163,16 @@ class _Fuser:
         """The group of a stored node of the same shape that is made of the same things: now with this one too."""
         if node.op.family != "pointwise":
             return None
-        things = _made_of(node, any(u.group.kind == "join" for u in uses))
-        others = {self.made.setdefault(t, node): None for t in things}
+        # What a product reads is computed with its copies, not these where copies of others are.
+        whole = next((u.group for u in uses if u.group.kind == "join"), None)
+        things = [s for s in node.sources if s in self.factors] or _made_of(node, whole)
+        others = {self.made[t]: None for t in things if t in self.made}
+        self.made |= dict.fromkeys(things, node)
         for other in others:
-            if other is node or other.shape != node.shape:
-                continue
             group = self.group_of[other]
             apart = any(u.group is group or (u.group.downstream >> group.number) & 1 for u in uses)
-            if group.kind == "loop" and not group.inner and not apart and len(group.members) < MAX_MEMBERS:
+            fits = group.kind == "loop" and not group.inner and len(group.members) < MAX_MEMBERS
+            if fits and not apart and other.shape == node.shape:
                 self._admit(node, group, group.members[other])
                 return group
         return None
@@ -406,20 +409,22 @@ class _Fuser:
         return stored
 
 
-def _made_of(node: Node, is_part: bool) -> list[Node]:
-    """Computed nodes of a node's shape that it reads element by element, through pointwise work alone; parts of a join may show parts."""
-    out: dict[Node, None] = {}
-    stack = [node]
-    while stack and len(out) < MOST_THINGS:
-        current = stack.pop()
-        for source in current.sources:
-            while is_part and source.op is not INPUT and source.op.family == "view" and len(source.sources) == 1:
-                (source,) = source.sources
-            if source in out or source.op is INPUT or source.op.family not in COMPUTED:
-                continue
-            if is_part or source.shape == node.shape:
-                out[source] = None
-                stack += [source] if source.op.family == "pointwise" else []
+def _made_of(node: Node, whole: Group | None) -> list[object]:
+    """Computed nodes of a node's shape that it reads element by element, through pointwise work alone, the nearest first.
+
+    A part of a join may read parts of them: these are given together with the join, ``whole``.
+    """
+    out: dict[object, None] = {}
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    for current, is_part in waiting:
+        for source in current.sources if len(out) < MOST_THINGS else ():
+            inside = is_part
+            while whole is not None and source.op is not INPUT and source.op.family == "view" and len(source.sources) == 1:
+                (source,), inside = source.sources, True
+            thing = (source, whole) if inside else source
+            if thing not in out and source.op is not INPUT and source.op.family in COMPUTED and (inside or source.shape == node.shape):
+                out[thing] = None
+                waiting += [(source, inside)] if source.op.family == "pointwise" else []
     return list(out)
 
 

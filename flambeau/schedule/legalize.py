@@ -34,7 +34,8 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
     nested: set[Node] = set()
     kept = {*graph.outputs}
     products = [node for node in graph.nodes() if node.op is not INPUT and node.op.name == "matmul"]
-    factors = {_below_turns(s) for node in products for s in node.sources}
+    beside = {_below_turns(s) for node in products for s in node.sources}
+    beside |= {s for node in graph.nodes() if node.op is p.cat and len(node.sources) > MOST_PARTS for s in node.sources}
     readers = Counter(node.sources[1] for node in products)
 
     def joined(node: Node, sources: tuple[Node, ...], originals: Sequence[Node] = ()) -> Node:
@@ -52,7 +53,7 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
-        if node.op.name == "cat" and (len(sources) > MOST_PARTS or node in factors):
+        if node.op.name == "cat" and (len(sources) > MOST_PARTS or node in beside):
             return joined(node, sources, node.sources)
         if node.op.name == "matmul":
             if readers[node.sources[1]] >= MANY_PRODUCTS and _is_turned(sources[1], layouts):
