@@ -35,7 +35,12 @@ def _samples(gates: int, states: int = 1) -> Sampler:
 
 def _gradient_samples(gates: int, *widths: int) -> Sampler:
     """Of the later gradient, states of so many widths, and the weight."""
-    return lambda m: [case(*(m.float(n, w * h) for w in (gates, *widths)), m.float(gates * h, h)) for n, h in ((3, 4), (1, 2), (0, 3))]
+
+    def make(m: SampleMaker) -> Iterator[Call]:
+        for n, h in ((3, 4), (1, 2), (0, 3)):
+            yield case(*(m.float(n, w * h) for w in (gates, *widths)), m.float(gates * h, h))
+
+    return make
 
 
 def _sum(x: Node, y: Node | None) -> Node:
@@ -61,7 +66,9 @@ def lstm_step(gates: Value, hidden: Value, cell: Value, weight: Value, bias: Val
     return leaving * tanh(cell), cell, p.cat(entering, kept, content, leaving, axis=1)
 
 
-def _lstm_gradient(grad: Node, grad_cell: Node | None, activations: Node, before: Node, cell: Node, direct: Any = None) -> tuple[Node, Node]:
+def _lstm_gradient(
+    grad: Node, grad_cell: Node | None, activations: Node, before: Node, cell: Node, direct: Node | None = None
+) -> tuple[Node, Node]:
     """The gradients of the gates and of the cell before; ``direct`` is one that activations get beside."""
     entering, kept, content, leaving = pieces(activations, 1, [cell.shape[1]] * 4)
     shown = tanh(cell)
@@ -111,7 +118,7 @@ def gru_step(gates: Value, hidden: Value, weight: Value, bias: Value | None = No
     return new + update * (hidden - new), p.cat(reset, update, new, own_new, axis=1)
 
 
-def _gru_gradient(grad: Node, activations: Node, before: Node, direct: Any = None) -> tuple[Node, Node, Node]:
+def _gru_gradient(grad: Node, activations: Node, before: Node, direct: Node | None = None) -> tuple[Node, Node, Node]:
     """The gradients of the gates, of the product and of the state before, the last without what comes through the product."""
     width = before.shape[1]
     reset, update, new, own_new = pieces(activations, 1, [width] * 4)

@@ -24,36 +24,15 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
 
     Of outputs in new memory, ``row_major``, only the order of elements counts, not their shape.
     """
-    count = 0
-
-    def copied(node: Node) -> Node:
-        nonlocal count
-        count += 1
-        return p.copy(node, index=count)
-
-    nested: set[Node] = set()
-    kept = {*graph.outputs}
-    products = [node for node in graph.nodes() if node.op is not INPUT and node.op.name == "matmul"]
-    beside = {_below_turns(s) for node in products for s in node.sources}
-    beside |= {s for node in graph.nodes() if node.op is p.cat and len(node.sources) > MOST_PARTS for s in node.sources}
-    readers = Counter(node.sources[1] for node in products)
-
-    def joined(node: Node, sources: tuple[Node, ...], originals: Sequence[Node] = ()) -> Node:
-        parts: list[Node] = []
-        for source, original in zip_longest(sources, originals):
-            if source.op is p.join and original is not None and original not in kept and source not in nested:
-                nested.add(source)
-                parts.append(source)
-            else:
-                parts.append(copied(source))
-        return p.join(*parts, axis=node.attributes["axis"])
-
+    joins = _Joins(graph)
+    copied, joined = joins.copied, joins.joined
+    readers = Counter(node.sources[1] for node in graph.nodes() if node.op is not INPUT and node.op.name == "matmul")
     known: dict[Node, Node] = {}
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
-        if node.op.name == "cat" and (len(sources) > MOST_PARTS or node in beside):
+        if node.op.name == "cat" and (len(sources) > MOST_PARTS or node in joins.beside):
             return joined(node, sources, node.sources)
         if node.op.name == "matmul":
             if readers[node.sources[1]] >= MANY_PRODUCTS and _is_turned(sources[1], layouts):
@@ -95,6 +74,31 @@ def _below_turns(node: Node) -> Node:
     while node.op is not INPUT and node.op.name in ("permute", "reshape"):
         (node,) = node.sources
     return node
+
+
+class _Joins:
+    """The copies that are made, and the nodes joined in memory: ``beside`` of these are few parts that lie side by side nevertheless."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.count = 0
+        self.outputs = {*graph.outputs}
+        self.nested: set[Node] = set()
+        nodes = [node for node in graph.nodes() if node.op is not INPUT]
+        self.beside = {_below_turns(s) for node in nodes if node.op.name == "matmul" for s in node.sources}
+        self.beside |= {s for node in nodes if node.op is p.cat and len(node.sources) > MOST_PARTS for s in node.sources}
+
+    def copied(self, node: Node) -> Node:
+        self.count += 1
+        return p.copy(node, index=self.count)
+
+    def joined(self, node: Node, sources: Sequence[Node], originals: Sequence[Node] = ()) -> Node:
+        """``originals`` are what the sources were made of: those that nobody else gives a place are part of this one's."""
+        parts: list[Node] = []
+        for source, original in zip_longest(sources, originals):
+            inner = source.op is p.join and original is not None and original not in self.outputs and source not in self.nested
+            self.nested |= {source} if inner else set()
+            parts.append(source if inner else self.copied(source))
+        return p.join(*parts, axis=node.attributes["axis"])
 
 
 def _lies_in_rows(node: Node, layouts: Mapping[Node, Strides]) -> bool:

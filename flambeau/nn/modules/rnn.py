@@ -98,7 +98,9 @@ class _Steps(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, kind: _Kind, counts: list[int], backwards: bool, gates: Tensor, weight: Tensor, bias: Any, *start: Tensor) -> State:
+    def forward(
+        ctx: Any, kind: _Kind, counts: list[int], backwards: bool, gates: Tensor, weight: Tensor, bias: Any, *start: Tensor
+    ) -> State:
         befores: list[Tensor] = []
         kept: list[State] = []
 
