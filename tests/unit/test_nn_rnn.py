@@ -113,6 +113,13 @@ def test_layers_over_packed_sequences(mode: str, make: Any, options: Any) -> Non
         close(actual, value)
 
 
+def test_batches_of_nothing() -> None:
+    layer = nn.GRU(4, 6)
+    out, final = layer(torch.zeros(5, 0, 4))
+    (out.sum() + final.sum()).backward()
+    assert out.shape == (5, 0, 6) and final.shape == (1, 0, 6) and not layer.weight_hh_l0.grad.any()
+
+
 def test_gradients_flow_through_time() -> None:
     layer, x = nn.LSTM(2, 3), RNG.standard_normal((4, 2, 2))
     given = tensor(x, requires_grad=True)

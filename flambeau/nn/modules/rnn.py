@@ -326,8 +326,8 @@ class RNNBase(Module):
         steps = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         length, batch = steps.shape[:2]
         state = self._start(hx, input, batch, batched, None)
-        data, final = self._layers(steps.reshape(length * batch, -1), [batch] * length, state)
-        output = data.reshape(length, batch, -1)
+        data, final = self._layers(steps.reshape(length * batch, steps.size(2)), [batch] * length, state)
+        output = data.reshape(length, batch, data.size(1))
         if not batched:
             return output.squeeze(1), self._as_given(tuple(part.squeeze(1) for part in final))
         return (output.transpose(0, 1) if self.batch_first else output), self._as_given(final)
