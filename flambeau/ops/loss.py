@@ -410,7 +410,7 @@ def hinge_embedding_loss(x: Value, target: Value, margin: float = 1.0, reduction
     shape = broadcast_shapes(x.shape, target.shape, operator="hinge_embedding_loss")
     x, target = broadcast_to(x, shape), broadcast_to(target, shape)
     one, zero = p.number(1, target), p.number(0, x)
-    far = p.where(eq(target, one), zero, _positive_part(margin - x))
+    far = p.where(eq(target, one), zero, _positive_part(p.number(margin, x) - x))
     near = p.where(eq(target, -one), zero, x)
     return _combined("hinge_embedding_loss", far + near, reduction)
 
