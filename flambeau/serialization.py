@@ -68,6 +68,8 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyth
         if not isinstance(obj, _StorageReference):
             return None
         key, _ = self.storages.setdefault(id(obj.memory), (str(len(self.storages)), obj.memory))
+        if obj.kind not in _STORAGE_NAMES:
+            return "storage", _Global("torch.storage", "UntypedStorage"), key, obj.location, obj.memory.nbytes
         kind = _Global("torch", _STORAGE_NAMES[obj.kind])
         return "storage", kind, key, obj.location, obj.memory.nbytes // obj.kind.itemsize
 
@@ -92,11 +94,11 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyth
     def _tensor(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         tensor.__reduce_ex__(2)  # refuses what has a history, and computes what is pending
         kind, location = tensor.meta.dtype, str(tensor.meta.device)
-        if kind not in _STORAGE_NAMES:
-            raise NotImplementedError(f"save: tensors of {kind} are not written yet; convert them first")
         here = tensor if tensor.meta.device is cpu else tensor.detach().cpu()
         offset = (here.address - here.memory.address) // kind.itemsize
         arguments = (offset, tuple(here.shape), tuple(here.stride()), tensor.requires_grad, OrderedDict())
+        if kind not in _STORAGE_NAMES:  # the newer types have no storages of their own
+            return _Global("torch._utils", "_rebuild_tensor_v3"), (_StorageReference(here, location), *arguments, kind)
         return _Global("torch._utils", "_rebuild_tensor_v2"), (_StorageReference(here, location), *arguments)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:

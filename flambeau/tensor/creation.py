@@ -86,7 +86,7 @@ def _array_of(data: Any, wanted: dtype | None) -> Any:
             "int32, int16, int8, uint8, and bool."
         )
     with np.errstate(all="ignore"):
-        return array.astype(wanted.numpy), wanted
+        return dtypes.converted_array(array, wanted), wanted
 
 
 def _holds_arrays(data: Any) -> bool:
