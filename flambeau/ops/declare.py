@@ -311,7 +311,8 @@ def op(
     copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type), ``float`` (integers become the
     default float type) or ``same`` (tensors of different dtypes are an error), over the parameters ``promoted``
     (default: all values). A parameter ``dtype`` that is not None is the type instead. ``mutates`` names the parameters
-    that the first results are written into. ``stepwise``: the body works in the result type. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
+    that the first results are written into. ``stepwise``: the body works in the result type. ``samples(make)`` yields
+    ``(args, kwargs)`` that tests are made from.
     """
     if kind not in KINDS or promote not in ("none", "arithmetic", "float", "same"):
         raise ValueError(f"unknown kind {kind!r} or promotion {promote!r}")
