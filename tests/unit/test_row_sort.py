@@ -32,7 +32,7 @@ def argsort(x: np.ndarray, descending: bool, bits: int = 0, grain: int = 1) -> n
 
 def expected(x: np.ndarray, descending: bool) -> np.ndarray:
     """Equal elements keep their order; NaN is largest."""
-    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x.astype(np.int64)
+    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
     if not descending:
         return np.argsort(wide, axis=1, kind="stable")
     order = np.argsort(wide[:, ::-1], axis=1, kind="stable")
