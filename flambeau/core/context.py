@@ -63,8 +63,8 @@ class Context(threading.local):
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode, 32 modes of functions, 64 of operators or of what is saved, from 128 on autocast, a bit for each kind of device and type, 2048 calls
-        are batched, 4096 a profiler looks on."""
+        16 inference mode, 32 modes of functions, 64 of operators or of what is saved, from 128 on autocast, a bit for each kind of device
+        and type, 2048 calls are batched, 4096 a profiler looks on."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
             | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes or self.saved_hooks) << 6
