@@ -30,7 +30,7 @@ class FunctionContext(Entry):
         self._to_save: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
-        self._saved: list[Saved | None] | None = None
+        self._saved: list[Saved | Packed | None] | None = None
         self._input_metas: list[TensorMeta | None] = []
 
     @property
@@ -70,7 +70,7 @@ class FunctionContext(Entry):
             raise RuntimeError(SECOND_BACKWARD)
         return tuple(None if saved is None else self._restored(saved) for saved in self._saved)
 
-    def _restored(self, saved: Saved) -> Any:
+    def _restored(self, saved: Saved | Packed) -> Any:
         tensor = check_saved(self, saved)
         if saved.output < 0:
             return tensor

@@ -50,9 +50,10 @@ class Packed:
 
     def unpacked(self) -> TensorBase:
         """The tensor again, with the history that it had where that is needed."""
-        tensor: Any = self.unpack(self.packed)
-        if not isinstance(tensor, TensorBase):
-            raise TypeError(f"saved_tensors_hooks: unpack_hook must give a tensor, got {type(tensor).__name__}")
+        found = self.unpack(self.packed)
+        if not isinstance(found, TensorBase):
+            raise TypeError(f"saved_tensors_hooks: unpack_hook must give a tensor, got {type(found).__name__}")
+        tensor: Any = found
         entry, output, requires_grad = self.edge
         if context.grad_enabled and requires_grad:
             if entry is None:

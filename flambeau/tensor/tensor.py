@@ -276,7 +276,7 @@ class TensorCore(TensorBase):
         buffer = (ctypes.c_char * (meta.extent * meta.dtype.itemsize)).from_address(self.address)
         buffer._owner = self.memory  # type: ignore[attr-defined]
         kind = np.dtype(np.uint8) if meta.dtype.is_float8 else meta.dtype.numpy  # numpy takes the others' names apart, and knows no f1
-        flat: Any = np.frombuffer(buffer, kind)
+        flat: Any = np.frombuffer(buffer, kind)  # type: ignore[call-overload]
         strides = [s * meta.dtype.itemsize for s in meta.strides]
         strided: Any = np.lib.stride_tricks.as_strided(flat, meta.shape, strides)
         return strided if kind is meta.dtype.numpy else strided.view(meta.dtype.numpy)

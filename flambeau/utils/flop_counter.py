@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flambeau.tensor.base import TensorBase
+from flambeau.tensor.tensor_class import Tensor
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
@@ -31,7 +31,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
 def _of_shapes(formula: Callable[..., int]) -> Callable[..., int]:
     def shape_of(value: Any) -> Any:
-        return tuple(value.shape) if isinstance(value, TensorBase) else value
+        return tuple(value.shape) if isinstance(value, Tensor) else value
 
     def counted(*args: Any, out_val: Any, **kwargs: Any) -> int:
         return formula(*map(shape_of, args), out_shape=shape_of(out_val), **{k: shape_of(v) for k, v in kwargs.items()})
@@ -88,7 +88,7 @@ class FlopCounterMode(TorchDispatchMode):
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Mapping[Any, Any] | None = None) -> None:
         self.display, self._counts = display, dict[str, int]()
-        given = {getattr(k, "__name__", k): f if getattr(f, "_get_raw", False) else _of_shapes(f) for k, f in (custom_mapping or {}).items()}
+        given = {getattr(k, "__name__", k): _of_shapes(formula) for k, formula in (custom_mapping or {}).items()}
         self._formulas = {**_formulas, **given}
 
     def __torch_dispatch__(
@@ -101,7 +101,7 @@ class FlopCounterMode(TorchDispatchMode):
             self._add(func.__name__, flops)
             entry = getattr(out, "grad_fn", None)
             if entry is not None:
-                operands = [a for v in args for a in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(a, TensorBase)]
+                operands = [a for v in args for a in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(a, Tensor)]
                 factors = operands[1:3] if func.__name__.startswith(("addm", "badd")) else operands[:2]
                 # Attention multiplies twice, once for the scores and once with the values: so does each of its gradients' parts.
                 wanted = 2 if "attention" in func.__name__ else sum(f.requires_grad for f in factors)

@@ -16,7 +16,7 @@ FLOATS = ("float8_e4m3fn", "float8_e5m2")
 UNSIGNED = ("uint16", "uint32", "uint64")
 
 
-def _same(ours: Any, theirs: Any, **limits: float) -> None:
+def _same(ours: Any, theirs: Any, **limits: Any) -> None:
     assert str(ours.dtype) == str(theirs.dtype) and tuple(ours.shape) == tuple(theirs.shape)
     np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), **limits)
 
@@ -218,3 +218,37 @@ def test_streams_events_and_switches() -> None:
     assert isinstance(torch.ones(2).sort(), torch.return_types.sort) and torch.GradScaler is torch.amp.GradScaler
     with torch.accelerator.device_index(None):
         pass
+
+
+def test_grouped_products() -> None:
+    random = np.random.default_rng(5)
+    shapes = (((7, 3), (2, 3, 4)), ((2, 5, 3), (3, 7)), ((4, 7), (7, 5)))
+    for shape_a, shape_b in shapes:
+        a, b = random.normal(size=shape_a).astype(np.float32), random.normal(size=shape_b).astype(np.float32)
+        made = torch.nn.functional.grouped_mm(torch.tensor(a), torch.tensor(b), offs=torch.tensor([3, 7], dtype=torch.int32)).numpy()
+        parts = (slice(0, 3), slice(3, 7))
+        if len(shape_a) == len(shape_b):
+            expected = np.stack([a[:, p] @ b[p] for p in parts])
+        elif len(shape_a) == 2:
+            expected = np.concatenate([a[p] @ b[i] for i, p in enumerate(parts)])
+        else:
+            expected = np.concatenate([a[i] @ b[:, p] for i, p in enumerate(parts)], 1)
+        np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_options_of_files() -> None:
+    file = io.BytesIO()
+    with torch.serialization.skip_data():
+        torch.save({"a": torch.ones(3), "b": np.float64}, file)
+        with pytest.raises(NotImplementedError, match="skip_data"):
+            torch.load(file)
+    file.seek(0)
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    assert len(unsafe) == 1 and unsafe[0] == "numpy.float64"
+    file.seek(0)
+    assert torch.load(file, weights_only=False)["a"].tolist() == [0.0, 0.0, 0.0]
+    torch.serialization.set_crc32_options(False)
+    assert not torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(True)
+    with pytest.raises(NotImplementedError, match="big-endian"):
+        torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_spread_tensor() -> None:
     x = distribute_tensor(torch.arange(6.0).reshape(2, 3).requires_grad_(), mesh, [Shard(0)])
     y = x * 2
     assert isinstance(y, DTensor) and y.placements == (Shard(0),) and y.device_mesh is mesh
-    assert y.sum().placements == (Replicate(),) and x.redistribute(placements=[Replicate()]).placements == (Replicate(),)
+    assert cast(DTensor, y.sum()).placements == (Replicate(),) and x.redistribute(placements=[Replicate()]).placements == (Replicate(),)
     y.sum().backward()
     assert x.grad is not None and (x.grad == 2).all()
     x.to_local().sum().backward()
