@@ -361,7 +361,7 @@ def hash_tensor(input: Any, dim: Dims = (), *, keepdim: bool = False, mode: int 
     if input.meta.dtype.is_complex:
         raise NotImplementedError(f"hash_tensor: not implemented for '{input.meta.dtype.scalar_name}'; use torch.view_as_real")
     rank = len(input.meta.shape)
-    axes = normalize_dims(dim, rank, "hash_tensor")
+    axes = normalize_dims(dim, rank, "hash_tensor") if rank else ()
     if not input.meta.numel and not (isinstance(dim, int) or dim):
         raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify it with dim.")
     bits = ops.to_dtype(input, dtypes.float64 if input.is_floating_point() else dtypes.int64).view(dtypes.int64)
