@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from flambeau import autograd as autograd
 from flambeau import functional as functional
 from flambeau import ops as ops
+from flambeau.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from flambeau.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from flambeau.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from flambeau.core import compile_hook as _compile_hook
 from flambeau.core.device import Device as device
 from flambeau.core.dtypes import bfloat16 as bfloat16
@@ -21,6 +23,8 @@ from flambeau.core.dtypes import complex64 as complex64
 from flambeau.core.dtypes import complex128 as cdouble
 from flambeau.core.dtypes import complex128 as complex128
 from flambeau.core.dtypes import dtype as dtype
+from flambeau.core.dtypes import float8_e4m3fn as float8_e4m3fn
+from flambeau.core.dtypes import float8_e5m2 as float8_e5m2
 from flambeau.core.dtypes import float16 as float16
 from flambeau.core.dtypes import float16 as half
 from flambeau.core.dtypes import float32 as float
@@ -35,6 +39,9 @@ from flambeau.core.dtypes import int32 as int32
 from flambeau.core.dtypes import int64 as int64
 from flambeau.core.dtypes import int64 as long
 from flambeau.core.dtypes import uint8 as uint8
+from flambeau.core.dtypes import uint16 as uint16
+from flambeau.core.dtypes import uint32 as uint32
+from flambeau.core.dtypes import uint64 as uint64
 from flambeau.core.layout import Layout as layout
 from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last
@@ -61,6 +68,7 @@ from flambeau.tensor.creation import empty_permuted as empty_permuted
 from flambeau.tensor.creation import empty_strided as empty_strided
 from flambeau.tensor.creation import eye as eye
 from flambeau.tensor.creation import from_dlpack as from_dlpack
+from flambeau.tensor.creation import from_file as from_file
 from flambeau.tensor.creation import from_numpy as from_numpy
 from flambeau.tensor.creation import frombuffer as frombuffer
 from flambeau.tensor.creation import full as full
@@ -269,6 +277,7 @@ from flambeau.tensor.functions_inplace import tan_ as tan_
 from flambeau.tensor.functions_inplace import tanh_ as tanh_
 from flambeau.tensor.functions_inplace import trunc_ as trunc_
 from flambeau.tensor.functions_inplace import xlogy_ as xlogy_
+from flambeau.tensor.functions_linear import _scaled_mm as _scaled_mm
 from flambeau.tensor.functions_linear import addbmm as addbmm
 from flambeau.tensor.functions_linear import addmm as addmm
 from flambeau.tensor.functions_linear import addmv as addmv
@@ -492,6 +501,7 @@ from flambeau.tensor.functions_reduce import cumsum as cumsum
 from flambeau.tensor.functions_reduce import diff as diff
 from flambeau.tensor.functions_reduce import equal as equal
 from flambeau.tensor.functions_reduce import frobenius_norm as frobenius_norm
+from flambeau.tensor.functions_reduce import hash_tensor as hash_tensor
 from flambeau.tensor.functions_reduce import kthvalue as kthvalue
 from flambeau.tensor.functions_reduce import log_softmax as log_softmax
 from flambeau.tensor.functions_reduce import logcumsumexp as logcumsumexp
@@ -507,6 +517,7 @@ from flambeau.tensor.functions_reduce import nansum as nansum
 from flambeau.tensor.functions_reduce import norm as norm
 from flambeau.tensor.functions_reduce import nuclear_norm as nuclear_norm
 from flambeau.tensor.functions_reduce import prod as prod
+from flambeau.tensor.functions_reduce import segment_reduce as segment_reduce
 from flambeau.tensor.functions_reduce import softmax as softmax
 from flambeau.tensor.functions_reduce import sort as sort
 from flambeau.tensor.functions_reduce import std as std

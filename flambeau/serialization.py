@@ -7,10 +7,13 @@ Names in the pickle are PyTorch's: what is written here under ``flambeau.nn...``
 from __future__ import annotations
 
 import ctypes
+import enum
 import importlib
 import io
+import mmap
 import os
 import pickle
+import pickletools
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -26,7 +29,11 @@ from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.base import from_memory
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "LoadEndianness", "add_safe_globals", "clear_safe_globals", "get_crc32_options", "get_default_load_endianness",
+    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+    "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
+]  # fmt: skip
 
 _STORAGES = {
     "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64, "HalfStorage": dtypes.float16, "BFloat16Storage": dtypes.bfloat16,
@@ -68,6 +75,8 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyth
         if not isinstance(obj, _StorageReference):
             return None
         key, _ = self.storages.setdefault(id(obj.memory), (str(len(self.storages)), obj.memory))
+        if obj.kind not in _STORAGE_NAMES:
+            return "storage", _Global("torch.storage", "UntypedStorage"), key, obj.location, obj.memory.nbytes
         kind = _Global("torch", _STORAGE_NAMES[obj.kind])
         return "storage", kind, key, obj.location, obj.memory.nbytes // obj.kind.itemsize
 
@@ -92,11 +101,11 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyth
     def _tensor(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         tensor.__reduce_ex__(2)  # refuses what has a history, and computes what is pending
         kind, location = tensor.meta.dtype, str(tensor.meta.device)
-        if kind not in _STORAGE_NAMES:
-            raise NotImplementedError(f"save: tensors of {kind} are not written yet; convert them first")
         here = tensor if tensor.meta.device is cpu else tensor.detach().cpu()
         offset = (here.address - here.memory.address) // kind.itemsize
         arguments = (offset, tuple(here.shape), tuple(here.stride()), tensor.requires_grad, OrderedDict())
+        if kind not in _STORAGE_NAMES:  # the newer types have no storages of their own
+            return _Global("torch._utils", "_rebuild_tensor_v3"), (_StorageReference(here, location), *arguments, kind)
         return _Global("torch._utils", "_rebuild_tensor_v2"), (_StorageReference(here, location), *arguments)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -148,8 +157,12 @@ def save(
         archive.writestr(f"{prefix}/data.pkl", data.getvalue())
         archive.writestr(f"{prefix}/byteorder", "little")
         for key, memory in writer.storages.values():
-            archive.writestr(zipfile.ZipInfo(f"{prefix}/data/{key}"), ctypes.string_at(memory.address, memory.nbytes))
+            archive.writestr(zipfile.ZipInfo(f"{prefix}/data/{key}"), _bytes_of(memory))
         archive.writestr(f"{prefix}/version", _VERSION)
+
+
+def _bytes_of(memory: Storage) -> bytes:
+    return bytes(memory.nbytes) if _options["skip"] else ctypes.string_at(memory.address, memory.nbytes)
 
 
 # -- reading ----------------------------------------------------------------------------------------------
@@ -253,6 +266,8 @@ def load(
     is None, means the CPU; by default they go where they were. With ``weights_only`` (the default) the file can name nothing but
     tensors, containers and what `add_safe_globals` allows: pickle.UnpicklingError otherwise.
     """
+    if _options["skip"]:
+        raise NotImplementedError("load: inside skip_data nothing is read; leave the block first")
     named = isinstance(f, (str, os.PathLike))
     if not named and not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file with read and seek, got {type(f).__name__}")
@@ -301,3 +316,93 @@ def get_safe_globals() -> list[Any]:
 def clear_safe_globals() -> None:
     """Forget what `add_safe_globals` has allowed."""
     _safe.clear()
+
+
+def get_unsafe_globals_in_checkpoint(f: File) -> list[str]:
+    """The names in a file that ``weights_only`` would refuse.
+
+    >>> import flambeau as torch, io
+    >>> file = io.BytesIO()
+    >>> torch.save({"a": torch.ones(2), "b": slice(0, 2)}, file)
+    >>> torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    ['builtins.slice']
+    """
+    with zipfile.ZipFile(os.fspath(f) if isinstance(f, (str, os.PathLike)) else f) as archive:
+        prefix = next(name[: -len("/data.pkl")] for name in archive.namelist() if name.endswith("/data.pkl"))
+        reader, text = _Reader(archive, prefix, _placing(None), True), archive.read(f"{prefix}/data.pkl")
+    found: dict[str, None] = {}
+    for opcode, argument, _ in pickletools.genops(text):
+        if opcode.name == "GLOBAL":
+            module, name = str(argument).split(" ")
+            try:
+                reader.find_class("builtins" if module == "__builtin__" else module, name)
+            except pickle.UnpicklingError:
+                found[f"{'builtins' if module == '__builtin__' else module}.{name}"] = None
+    return list(found)
+
+
+class LoadEndianness(enum.Enum):
+    """How files without a note of it order bytes."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_options: dict[str, Any] = {"crc32": True, "mmap": mmap.MAP_PRIVATE, "endianness": None, "skip": False}
+
+
+def get_crc32_options() -> bool:
+    """What `set_crc32_options` was given."""
+    return _options["crc32"]
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Accepted: checksums are always written."""
+    _options["crc32"] = compute_crc32
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What `set_default_load_endianness` was given."""
+    return _options["endianness"]
+
+
+def set_default_load_endianness(endianness: Any) -> None:
+    """Little-endian files alone are read; NotImplementedError for BIG."""
+    if endianness is LoadEndianness.BIG:
+        raise NotImplementedError("set_default_load_endianness: files of big-endian machines are not read")
+    _options["endianness"] = endianness
+
+
+def get_default_mmap_options() -> int:
+    """What `set_default_mmap_options` was given."""
+    return _options["mmap"]
+
+
+class set_default_mmap_options:  # noqa: N801 - torch's own name
+    """``mmap.MAP_PRIVATE`` or ``mmap.MAP_SHARED``, accepted: files are read, not mapped. As a context manager also put it back."""
+
+    def __init__(self, flags: int) -> None:
+        if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
+            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or MAP_SHARED, got {flags}")
+        self._before, _options["mmap"] = _options["mmap"], flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _options["mmap"] = self._before
+
+
+class skip_data:  # noqa: N801
+    """A block in which `save` writes zeros for the elements of tensors, for somebody else to fill in; `load` raises."""
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        if materialize_fake_tensors:
+            raise NotImplementedError("skip_data: there are no fake tensors; leave materialize_fake_tensors out")
+
+    def __enter__(self) -> None:
+        _options["skip"] = True
+
+    def __exit__(self, *_: object) -> None:
+        _options["skip"] = False

@@ -51,3 +51,13 @@ class detect_anomaly:  # noqa: N801
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
     return context.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN, which is all that it does."""
+    return context.anomaly
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Turn anomaly mode on or off."""
+    context.anomaly = mode and check_nan

@@ -25,7 +25,7 @@ from flambeau.core.context import context
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.dispatch import CallPlan, OperatorEntry, ViewReadEntry, edge_of
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry, LostEntry
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, LostEntry, Packed
 from flambeau.tensor.tensor_class import Tensor
 from flambeau.tensor.views import View
 
@@ -532,7 +532,8 @@ def operator_entry(tensor: Any) -> Any:
     entry = tensor.entry
     while isinstance(entry, ViewReadEntry):
         entry = entry.edges[0][0] if entry.edges[0] is not None else None
-    return entry if isinstance(entry, OperatorEntry) else None
+    packed = isinstance(entry, OperatorEntry) and entry.saved and isinstance(entry.saved[0], Packed)
+    return entry if isinstance(entry, OperatorEntry) and not packed else None
 
 
 def protect(result: Any, changed: Any) -> None:

@@ -16,7 +16,8 @@ class Context(threading.local):
     asked. ``profiler``: what takes the times of all that runs, or None. ``autocast``: kinds of devices with the type that products are
     computed in there; ``autocast_cache``: parameters that were cast to it, by id, or None; ``autocast_cached``: whether a block keeps
     them; ``autocast_dtypes``: the types to use, by kind of device, where they were set. ``batching``: the calls of ``vmap`` that are under
-    way, the innermost last. ``devices``: where new tensors are made, the innermost ``with device`` last, None for the CPU."""
+    way, the innermost last. ``saved_hooks``: pairs of functions that what is kept for backward goes
+    through, the innermost last. ``devices``: where new tensors are made, the innermost ``with device`` last, None for the CPU."""
 
     grad_enabled: bool = True
     inference: bool = False
@@ -32,6 +33,7 @@ class Context(threading.local):
     autocast_cached: bool = True
     autocast_dtypes: dict[str, Any] = {}  # replaced, never changed
     batching: tuple[Any, ...] = ()
+    saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     devices: tuple[Any, ...] = (None,)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -48,8 +50,8 @@ class Context(threading.local):
             _publisher(8, value is not None)
         elif name == "function_modes":
             _publisher(32, bool(value))
-        elif name == "operator_modes":
-            _publisher(64, bool(value))
+        elif name in ("operator_modes", "saved_hooks"):
+            _publisher(64, bool(self.operator_modes or self.saved_hooks))
         elif name == "batching":
             _publisher(2048, bool(value))
         elif name == "profiler":
@@ -61,11 +63,11 @@ class Context(threading.local):
 
     def bits(self) -> int:
         """The modes that are not the default: 1 gradients off, 2 anomalies looked for, 4 calls are captured, 8 an own generator,
-        16 inference mode, 32 modes of functions, 64 of operators, from 128 on autocast, a bit for each kind of device and type, 2048 calls
-        are batched, 4096 a profiler looks on."""
+        16 inference mode, 32 modes of functions, 64 of operators or of what is saved, from 128 on autocast, a bit for each kind of device
+        and type, 2048 calls are batched, 4096 a profiler looks on."""
         return (
             (not self.grad_enabled) | self.anomaly << 1 | (self.capture is not None) << 2 | (self.generator is not None) << 3
-            | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes) << 6
+            | self.inference << 4 | bool(self.function_modes) << 5 | bool(self.operator_modes or self.saved_hooks) << 6
             | autocast_bits(self.autocast) | bool(self.batching) << 11 | (self.profiler is not None) << 12
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ class dtype:  # noqa: N801 - torch's own name
     """An element type, such as ``float32``.
 
     Instances are unique: compare them with ``is``. ``name`` is torch's name, ``itemsize`` is in bytes and
-    ``numpy`` is the matching numpy dtype (``ml_dtypes`` supplies bfloat16).
+    ``numpy`` is the matching numpy dtype (``ml_dtypes`` supplies bfloat16 and the eight-bit floats).
 
     >>> import flambeau as torch
     >>> torch.float32.itemsize, torch.bfloat16.is_floating_point
@@ -60,6 +60,16 @@ class dtype:  # noqa: N801 - torch's own name
         """The type that bodies compute in: float32 for the 16-bit floats, the type itself otherwise."""
         return float32 if self is float16 or self is bfloat16 else self
 
+    @property
+    def is_float8(self) -> bool:
+        """Whether it is an eight-bit float: these are stored, moved and converted, and have no arithmetic."""
+        return self.category == "float" and self.itemsize == 1
+
+    @property
+    def scalar_name(self) -> str:
+        """PyTorch's name of its numbers in error messages."""
+        return _SCALAR_NAMES.get(self.name) or self.name.capitalize()
+
     def to_complex(self) -> dtype:
         return complex128 if self in (float64, complex128) else complex64
 
@@ -75,6 +85,9 @@ def by_name(name: str) -> dtype:
 # llvm: the type in registers; bool lives as i8 in memory and bfloat16 as i16.
 bool_ = dtype("bool", "b8", "bool", 1, "i1", np.bool_)
 uint8 = dtype("uint8", "u8", "unsigned", 1, "i8", np.uint8)
+uint16 = dtype("uint16", "u16", "unsigned", 2, "i16", np.uint16)
+uint32 = dtype("uint32", "u32", "unsigned", 4, "i32", np.uint32)
+uint64 = dtype("uint64", "u64", "unsigned", 8, "i64", np.uint64)
 int8 = dtype("int8", "i8", "signed", 1, "i8", np.int8)
 int16 = dtype("int16", "i16", "signed", 2, "i16", np.int16)
 int32 = dtype("int32", "i32", "signed", 4, "i32", np.int32)
@@ -83,15 +96,23 @@ float16 = dtype("float16", "f16", "float", 2, "half", np.float16)
 bfloat16 = dtype("bfloat16", "bf16", "float", 2, "i16", ml_dtypes.bfloat16)
 float32 = dtype("float32", "f32", "float", 4, "float", np.float32)
 float64 = dtype("float64", "f64", "float", 8, "double", np.float64)
+float8_e4m3fn = dtype("float8_e4m3fn", "f8e4", "float", 1, "i8", ml_dtypes.float8_e4m3fn)
+float8_e5m2 = dtype("float8_e5m2", "f8e5", "float", 1, "i8", ml_dtypes.float8_e5m2)
 complex64 = dtype("complex64", "c64", "complex", 8, "", np.complex64)
 complex128 = dtype("complex128", "c128", "complex", 16, "", np.complex128)
 
 ALL: tuple[dtype, ...] = (
-    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+    bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64,
+    complex64, complex128,
 )  # fmt: skip
 BY_NAME: dict[str, dtype] = {d.name: d for d in ALL}
 BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
 
+_SCALAR_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
 _RANK = {d: i for i, d in enumerate(ALL)}
 
 
@@ -99,6 +120,10 @@ def promote(a: dtype, b: dtype) -> dtype:
     """The type that ``a`` and ``b`` meet in, by torch's table."""
     if a is b:
         return a
+    for kinds, matters in (("Float8 Types", a.is_float8 or b.is_float8), ("uint16, uint32, uint64 types", _meets_no_integer(a, b))):
+        if matters:
+            names = f"{a.scalar_name} and {b.scalar_name}"
+            raise RuntimeError(f"Promotion for {kinds} is not supported, attempted to promote {names}; convert one with .to(dtype)")
     low, high = (a, b) if _RANK[a] < _RANK[b] else (b, a)
     if high.category == "complex":
         return complex128 if low is float64 or low is complex128 else high
@@ -108,6 +133,17 @@ def promote(a: dtype, b: dtype) -> dtype:
     if low is uint8:  # meets a signed type in one that holds both
         return int16 if high is int8 else high
     return high
+
+
+def _meets_no_integer(a: dtype, b: dtype) -> bool:
+    return a.is_integer and b.is_integer and any(d.category == "unsigned" and d.itemsize > 1 for d in (a, b))
+
+
+def converted_array(array: np.ndarray, to: dtype) -> np.ndarray:
+    """numpy's conversion, but that what float8_e4m3fn cannot hold becomes its largest number, as in torch."""
+    if to.is_float8:
+        array = array.astype(np.float32)
+    return (np.clip(array, -448, 448) if to is float8_e4m3fn else array).astype(to.numpy)
 
 
 _CATEGORIES = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}

@@ -6,14 +6,16 @@ from __future__ import annotations
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
     "accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
-    "version serialization"
+    "version serialization masked return_types"
 ).split()
 # Names by the modules that have them.
 _NAMES = {
     "flambeau.compiler": "compile",
     "flambeau.func": "vmap",
     "flambeau.sparse": "sparse_coo_tensor sparse_csr_tensor",
-    "flambeau.amp": "autocast",
+    "flambeau.amp": "autocast GradScaler",
+    "flambeau.accelerator": "Event Stream",
+    "flambeau.linalg.eigenpairs": "lobpcg",
     "flambeau.amp.autocast_mode": (
         "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
         "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "

@@ -8,7 +8,10 @@ from typing import Any
 
 from flambeau.cpu import amp as amp
 
-__all__ = ["current_device", "current_stream", "device_count", "is_available", "set_device", "stream", "synchronize", "Stream"]
+__all__ = [
+    "Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count", "is_available",
+    "is_initialized", "set_device", "stream", "synchronize",
+]  # fmt: skip
 
 
 def is_available() -> bool:
@@ -56,3 +59,28 @@ def current_stream(device: Any = None) -> Stream:
 def stream(stream: Any) -> Generator[None]:
     """Nothing changes inside."""
     yield
+
+
+StreamContext = stream
+
+
+class Event:
+    """A place in the processor's work, which is done."""
+
+    def query(self) -> bool:
+        """True."""
+        return True
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing: all work is done."""
+
+    def synchronize(self) -> None:
+        """Nothing: all work is done."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing: all work is done."""
+
+
+def is_initialized() -> bool:
+    """True."""
+    return True

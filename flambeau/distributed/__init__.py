@@ -9,27 +9,19 @@ from typing import Any
 from flambeau.core.processes import group as _group
 from flambeau.core.processes import need_group as _need
 from flambeau.distributed import nn as nn
+from flambeau.distributed.device_mesh import DeviceMesh as DeviceMesh
+from flambeau.distributed.device_mesh import init_device_mesh as init_device_mesh
+from flambeau.distributed.process_group import ProcessGroup as ProcessGroup
 from flambeau.distributed.reduce_op import ReduceOp as ReduceOp
 from flambeau.tensor.tensor_class import Tensor as _Tensor
 
 __all__ = [
-    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
-    "get_world_size", "init_process_group", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
-    "is_torchelastic_launched", "new_group", "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "send",
+    "DeviceMesh", "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
+    "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "get_backend",
+    "get_rank", "get_world_size", "init_device_mesh", "init_process_group", "is_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "new_group", "recv", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter", "send",
 ]  # fmt: skip
-
-
-class ProcessGroup:
-    """A group of one process."""
-
-    def rank(self) -> int:
-        """0."""
-        return 0
-
-    def size(self) -> int:
-        """1."""
-        return 1
 
 
 class Work:

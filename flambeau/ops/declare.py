@@ -9,7 +9,8 @@ Parameters annotated ``Value`` take a tensor or a number, ``Values`` a sequence 
 that may change from call to call without a new program; every other parameter is static. The body sees nodes (numbers
 stay Python numbers only where they equal the parameter's default) in the type it computes in. What the declaration says
 about promotion happens around the body, and there only: operands are cast on entry, float16 and bfloat16 compute in
-float32, and the results are rounded once, at the exit of the outermost operator.
+float32, and the results are rounded once, at the exit of the outermost operator. Only ``stepwise`` operators keep the 16-bit
+types inside: their bodies call operators, and each of these rounds, as in PyTorch where the operator is such a composition.
 """
 
 from __future__ import annotations
@@ -65,17 +66,19 @@ class Operator:
         "roles",
         "samples",
         "signature",
+        "stepwise",
         "_tails",
     )
 
     def __init__(
         self, body: Callable[..., Any], kind: str, promote: str, promoted: Sequence[str] | None,
-        mutates: Sequence[str], samples: Callable[..., Iterable[Any]] | None,
+        mutates: Sequence[str], samples: Callable[..., Iterable[Any]] | None, stepwise: bool,
     ) -> None:  # fmt: skip
         self.name = body.__name__.rstrip("_") if body.__name__.endswith("__") else body.__name__
         self.body = body
         self.kind = kind
         self.promote = promote
+        self.stepwise = stepwise
         self.mutates = tuple(mutates)
         self.samples = samples
         self.derivative: Callable[..., Any] | None = None
@@ -156,7 +159,7 @@ class Operator:
         result = result_type(o for o in operands if o is not None) if wanted is None else wanted
         if self.promote == "float" and not (result.is_floating_point or result.is_complex):
             result = default_float()
-        return result.compute, result
+        return result if self.stepwise else result.compute, result
 
     def _operand(self, name: str, value: Any, compute: dtype | None) -> Any:
         if value is None or not isinstance(value, Node):
@@ -299,7 +302,7 @@ ALL: dict[str, Operator] = {}
 
 def op(
     kind: str = "general", *, promote: str = "none", promoted: Sequence[str] | None = None,
-    mutates: Sequence[str] = (), samples: Callable[..., Iterable[Any]] | None = None,
+    mutates: Sequence[str] = (), samples: Callable[..., Iterable[Any]] | None = None, stepwise: bool = False,
 ) -> Callable[[Callable[..., Any]], Operator]:  # fmt: skip
     """Declare an operator.
 
@@ -308,7 +311,8 @@ def op(
     copy) or ``general``. ``promote``: ``none``, ``arithmetic`` (torch's result type), ``float`` (integers become the
     default float type) or ``same`` (tensors of different dtypes are an error), over the parameters ``promoted``
     (default: all values). A parameter ``dtype`` that is not None is the type instead. ``mutates`` names the parameters
-    that the first results are written into. ``samples(make)`` yields ``(args, kwargs)`` that tests are made from.
+    that the first results are written into. ``stepwise``: the body works in the result type. ``samples(make)`` yields
+    ``(args, kwargs)`` that tests are made from.
     """
     if kind not in KINDS or promote not in ("none", "arithmetic", "float", "same"):
         raise ValueError(f"unknown kind {kind!r} or promotion {promote!r}")
@@ -316,7 +320,7 @@ def op(
     def declare(body: Callable[..., Any]) -> Operator:
         if not body.__doc__:
             raise ValueError(f"operator {body.__name__!r} has no docstring")
-        operator = Operator(body, kind, promote, promoted, mutates, samples)
+        operator = Operator(body, kind, promote, promoted, mutates, samples, stepwise)
         if operator.name in ALL:
             raise ValueError(f"operator {operator.name!r} is declared twice")
         ALL[operator.name] = operator

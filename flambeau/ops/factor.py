@@ -16,11 +16,6 @@ from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, named_re
 from flambeau.prims.complex import conj
 from flambeau.prims.indexing import unexpand
 
-TYPE_NAMES = {
-    "float16": "Half", "bfloat16": "BFloat16", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint8": "Byte",
-    "bool": "Bool",
-}  # fmt: skip
-
 
 # -- checks and samples -------------------------------------------------------------------------------------
 def require_matrices(operator: str, x: Node, name: str = "A") -> None:
@@ -32,7 +27,7 @@ def require_matrices(operator: str, x: Node, name: str = "A") -> None:
 
 def require_factorable(operator: str, x: Node) -> None:
     """torch's errors for integers and for types with too few digits."""
-    kind = TYPE_NAMES.get(x.dtype.name, x.dtype.name)
+    kind = x.dtype.scalar_name
     if not x.dtype.is_inexact:
         raise RuntimeError(f"{operator}: Expected a floating point or complex tensor as input. Got {kind}")
     if x.dtype.to_real() not in (dtypes.float32, dtypes.float64):

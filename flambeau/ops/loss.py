@@ -13,7 +13,7 @@ from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.activation import log_softmax, logsigmoid, softplus
-from flambeau.ops.comparison import eq
+from flambeau.ops.comparison import eq, lt
 from flambeau.ops.declare import Value, broadcast_shapes, broadcast_to, default_float, op
 from flambeau.ops.norm import pairwise_distance
 from flambeau.ops.pointwise import abs, converted, log, logaddexp, matched, maximum, minimum, require_float, where
@@ -38,8 +38,10 @@ def _combined(operator: str, loss: Node, reduction: str, weight: Node | None = N
     return mean(loss) if weight is None else sum(loss) / sum(broadcast_to(weight, loss.shape))
 
 
-def _loss(samples: s.Sampler, promoted: tuple[str, ...] = ("x", "target")) -> Callable[[Callable[..., Any]], Any]:
-    return op("general", promote="arithmetic", promoted=promoted, samples=samples)
+def _loss(
+    samples: s.Sampler, promoted: tuple[str, ...] = ("x", "target"), stepwise: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    return op("general", promote="arithmetic", promoted=promoted, samples=samples, stepwise=stepwise)
 
 
 # -- classification by class index ----------------------------------------------------------------------
@@ -327,15 +329,15 @@ def _binary_cross_entropy_derivative(g: Any, out: Any, arguments: Any) -> tuple[
 binary_cross_entropy.derivative = _binary_cross_entropy_derivative
 
 
-@_loss(s.binary_cross_entropy_with_logits, ("x", "target", "weight", "pos_weight"))
+@_loss(s.binary_cross_entropy_with_logits, ("x", "target", "weight", "pos_weight"), stepwise=True)
 def binary_cross_entropy_with_logits(
     x: Value, target: Value, weight: Value | None = None, reduction: str = "mean", pos_weight: Value | None = None
 ) -> Node:
     """binary_cross_entropy(sigmoid(x), target) without overflow; ``pos_weight`` scales the part of positive targets."""
     _binary_operands("binary_cross_entropy_with_logits", x, target)
-    one = p.number(1, x)
-    log_weight = one if pos_weight is None else p.add(p.mul(p.sub(broadcast_to(pos_weight, x.shape), one), target), one)
-    loss = p.sub(p.mul(p.sub(one, target), x), p.mul(log_weight, logsigmoid(x)))
+    log_part = logsigmoid(x)
+    log_part = log_part if pos_weight is None else log_part * ((broadcast_to(pos_weight, x.shape) - 1) * target + 1)
+    loss = (1 - target) * x - log_part
     return _weighted_elements("binary_cross_entropy_with_logits", loss, weight, reduction)
 
 
@@ -393,7 +395,7 @@ def poisson_nll_loss(
 def _positive_part(x: Node) -> Node:
     """max(x, 0), with derivative 1 at 0 as clamp's."""
     zero = p.number(0, x)
-    return p.where(p.lt(x, zero), zero, x)
+    return p.where(lt(x, zero), zero, x)
 
 
 @_loss(s.sign_target)
@@ -402,15 +404,15 @@ def soft_margin_loss(x: Value, target: Value, reduction: str = "mean") -> Node:
     return _combined("soft_margin_loss", softplus(-target * x, 1.0, math.inf), reduction)
 
 
-@_loss(s.hinge_embedding_loss)
+@_loss(s.hinge_embedding_loss, stepwise=True)
 def hinge_embedding_loss(x: Value, target: Value, margin: float = 1.0, reduction: str = "mean") -> Node:
     """x where target is 1, max(0, margin - x) where it is -1."""
     shape = broadcast_shapes(x.shape, target.shape, operator="hinge_embedding_loss")
     x, target = broadcast_to(x, shape), broadcast_to(target, shape)
     one, zero = p.number(1, target), p.number(0, x)
-    far = p.where(p.eq(target, one), zero, _positive_part(margin - x))
-    near = p.where(p.eq(target, p.neg(one)), zero, x)
-    return _combined("hinge_embedding_loss", p.add(far, near), reduction)
+    far = p.where(eq(target, one), zero, _positive_part(p.number(margin, x) - x))
+    near = p.where(eq(target, -one), zero, x)
+    return _combined("hinge_embedding_loss", far + near, reduction)
 
 
 @_loss(s.margin_ranking_loss, ("x1", "x2", "target"))

@@ -9,6 +9,7 @@ from flambeau.core import dtypes
 from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
+from flambeau.ops.comparison import eq
 from flambeau.ops.declare import Size, Value, Values, broadcast_shapes, broadcast_to, normalize_dim, op
 from flambeau.ops.view import as_dims, cut
 from flambeau.prims.complex import conj
@@ -46,8 +47,8 @@ def _plus(operator: str, x: Node, beta: Node | int, made: Node, alpha: Node | in
     if not isinstance(beta, int):
         # NaN and infinity in x must not count where beta is 0.
         factor = broadcast_to(beta, x.shape)
-        x = p.where(p.eq(factor, p.number(0, factor)), p.number(0, x), p.mul(x, factor))
-    return p.add(x, made if isinstance(alpha, int) else p.mul(made, broadcast_to(alpha, made.shape)))
+        x = p.where(eq(factor, p.number(0, factor)), p.number(0, x), x * factor)
+    return x + (made if isinstance(alpha, int) else made * broadcast_to(alpha, made.shape))
 
 
 def multiply(a: Node, b: Node) -> Node:
@@ -138,12 +139,12 @@ def addmv(x: Value, mat: Value, vec: Value, *, beta: Value | int = 1, alpha: Val
 
 
 @op(
-    promote=PRODUCT, promoted=("x", "vec1", "vec2"),
+    promote=PRODUCT, promoted=("x", "vec1", "vec2"), stepwise=True,
     samples=lambda m: [case(m.float(3, 4), m.float(3), m.float(4)), case(m.float(4), m.float(3), m.float(4), alpha=0.5)],
 )  # fmt: skip
 def addr(x: Value, vec1: Value, vec2: Value, *, beta: Value | int = 1, alpha: Value | int = 1) -> Node:
     """beta * x + alpha * outer(vec1, vec2)."""
-    return _plus("addr", x, beta, outer(vec1, vec2), alpha)
+    return _plus("addr", x, beta, outer(vec1 if isinstance(alpha, int) else vec1 * p.converted(alpha, vec1.dtype), vec2), 1)
 
 
 def _batch_samples(m: SampleMaker) -> Calls:
@@ -231,7 +232,7 @@ def _bilinear_samples(m: SampleMaker) -> Calls:
     return [case(m.float(3, 4), m.float(3, 2), m.float(5, 4, 2), m.float(5)), case(m.float(2, 3, 4), m.float(2, 3, 2), m.float(5, 4, 2))]
 
 
-@op(promote=PRODUCT, samples=_bilinear_samples)
+@op(promote=PRODUCT, samples=_bilinear_samples, stepwise=True)
 def bilinear(input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Node:
     """out[..., o] = sum over i, j of input1[..., i] * weight[o, i, j] * input2[..., j], plus bias."""
     o, i, j = weight.shape
@@ -239,10 +240,11 @@ def bilinear(input1: Value, input2: Value, weight: Value, bias: Value | None = N
         raise RuntimeError(f"bilinear: inputs {list(input1.shape)} and {list(input2.shape)} do not fit weight {list(weight.shape)}")
     flat = p.reshape(p.permute(weight, axes=(1, 0, 2)), shape=(i, o * j))
     shape = (*input1.shape[:-1], o, j)
-    left = p.reshape(rows_product(input1, flat, "bilinear"), shape=shape)
+    left = p.reshape(matmul(input1, flat), shape=shape)
     right = p.expand(p.reshape(input2, shape=(*input2.shape[:-1], 1, j)), shape=shape)
-    out = p.reduce(p.mul(left, right), kind="sum", axes=(len(shape) - 1,))
-    return out if bias is None else p.add(out, broadcast_to(bias, out.shape))
+    left, right = (p.converted(v, v.dtype.compute) for v in (left, right))
+    out = p.converted(p.reduce(p.mul(left, right), kind="sum", axes=(len(shape) - 1,)), weight.dtype)
+    return out if bias is None else out + bias
 
 
 # -- contractions -----------------------------------------------------------------------------------------
@@ -321,7 +323,7 @@ def _cross_samples(m: SampleMaker) -> Calls:
     return [case(m.float(2, 3), m.float(2, 3)), case(m.float(4, 1, 3), m.float(1, 5, 3)), case(m.float(3, 2), m.float(3, 1), 0)]
 
 
-@op(promote="arithmetic", samples=_cross_samples)
+@op(promote="arithmetic", samples=_cross_samples, stepwise=True)
 def cross(x: Value, other: Value, dim: int = -1) -> Node:
     """The cross product of vectors of 3 along ``dim``; the other dimensions broadcast."""
     if x.dtype is dtypes.bool_:
@@ -333,7 +335,7 @@ def cross(x: Value, other: Value, dim: int = -1) -> Node:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[axis]} and {other.shape[axis]}")
     shape = broadcast_shapes(x.shape, other.shape, operator="linalg.cross")
     a, b = ([cut(broadcast_to(v, shape), axis, i, 1) for i in range(3)] for v in (x, other))
-    parts = [p.sub(p.mul(a[i], b[k]), p.mul(a[k], b[i])) for i, k in ((1, 2), (2, 0), (0, 1))]
+    parts = [a[i] * b[k] - a[k] * b[i] for i, k in ((1, 2), (2, 0), (0, 1))]
     return p.cat(*parts, axis=axis)
 
 

@@ -599,10 +599,11 @@ def nextafter(x: Value, other: Value) -> Node:
 
 
 # -- three operands and choices -------------------------------------------------------------------------
-@op("pointwise", promote="arithmetic", samples=s.interpolation)
+@op("pointwise", promote="arithmetic", promoted=("x", "end"), samples=s.interpolation)
 def lerp(x: Value, end: Value, weight: Value) -> Node:
     """x + weight * (end - x), computed from the nearer end."""
     require_inexact("lerp", x)
+    weight = matched(weight, x)
     size = p.abs_(weight) if x.dtype.is_complex else weight
     near_start = p.lt(size, p.number(0.5, size))
     start = p.where(near_start, x, end)
@@ -614,7 +615,8 @@ lerp.derivative = lambda g, out, arguments: _lerp_derivative(g[0], *arguments)
 
 
 def _lerp_derivative(g: Node, x: Node, end: Node, weight: Node) -> tuple[Node, ...]:
-    return p.mul(g, p.sub(p.number(1, weight), weight)), p.mul(g, weight), p.mul(g, p.sub(end, x))
+    wide = matched(weight, x)
+    return p.mul(g, p.sub(p.number(1, wide), wide)), p.mul(g, wide), converted(p.mul(g, p.sub(end, x)), weight.dtype)
 
 
 @op("pointwise", promote="arithmetic", promoted=("x", "tensor1", "tensor2"), samples=s.ternary_with_value)

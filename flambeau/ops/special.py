@@ -107,6 +107,10 @@ def entr(x: Value) -> Node:
     return p.where(p.isnan(x), x, p.where(inside, value, p.where(p.eq(x, zero), zero, p.number(-math.inf, x))))
 
 
+# At 0 it is infinite, as the slope there, and NaN below.
+entr.derivative = lambda g, out, arguments: (p.mul(g[0], p.sub(p.number(-1, arguments[0]), p.log(arguments[0]))),)
+
+
 @_special(s.both_positive)
 def xlog1py(x: Value, other: Value) -> Node:
     """x * log1p(other); 0 where x is 0 and ``other`` is not NaN."""

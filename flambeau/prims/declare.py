@@ -44,6 +44,10 @@ class Prim:
         self.on_pairs: Callable[..., Node] | None = None
 
     def infer(self, sources: tuple[Node, ...], attributes: Mapping[str, Any]) -> Aval:
+        for source in sources:
+            kind = source.aval.dtype
+            if kind.itemsize == 1 and kind.is_float8 and self.family in COMPUTING and self.name not in WITHOUT_ARITHMETIC:
+                raise NotImplementedError(f"\"{self.name}\" not implemented for '{kind.scalar_name}'; convert it with .to(torch.float32)")
         return self.rule(*[s.aval for s in sources], **attributes)
 
     def __call__(self, *sources: Node, **attributes: Any) -> Node:
@@ -73,6 +77,9 @@ class Prim:
 
 
 ALL: dict[str, Prim] = {}
+# What an eight-bit float cannot be an operand of: primitives of these families, but for those.
+COMPUTING = ("pointwise", "reduce", "row", "matmul")
+WITHOUT_ARITHMETIC = ("where", "cast", "bitcast", "copy", "own", "eq", "ne", "isnan")
 
 
 def prim(name: str, family: str, rule: Rule, reference: Reference, doc: str) -> Prim:

@@ -204,7 +204,7 @@ def _cast_reference(x: Any, to: dtype) -> Any:
             return x != 0
         if to.is_integer and x.dtype.kind not in "iub" and to.itemsize < 8:
             return x.astype(np.int64).astype(to.numpy)
-        return x.astype(to.numpy)
+        return dtypes.converted_array(x, to)
 
 
 cast = prim("cast", "pointwise", lambda x, to: Aval(x.shape, to), _cast_reference, "convert, rounding to nearest even")

@@ -33,7 +33,8 @@ def constant(value: complex | float | int | bool, shape: Shape, dtype: dtype) ->
     elif isinstance(value, complex):
         raise TypeError(f"the complex number {value} is no {dtype}")
     elif dtype.is_floating_point:
-        value = float(value)
+        with np.errstate(over="ignore"):
+            value = float(value) if dtype.itemsize > 2 else float(dtype.numpy.type(value))  # what is folded knows no 16-bit types
     elif dtype.name == "bool":
         value = bool(value)
     else:

@@ -241,7 +241,7 @@ def _new_form(function: GraphFunction, sizes: Mapping[str, int], marks: tuple[bo
         return batched_graph(graph.inputs, graph.outputs, (*tensors, *numbers), every, known, draws)
 
     body.__name__ = function.name
-    return Operator(body, kind, "none", None, (), None)
+    return Operator(body, kind, "none", None, (), None, False)
 
 
 def run_batched(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], level: int) -> list[Any]:

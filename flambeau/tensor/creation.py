@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +69,7 @@ def _array_of(data: Any, wanted: dtype | None) -> Any:
     """Data as a numpy array of a dtype that tensors have."""
     if data is None or isinstance(data, str):
         raise TypeError(f"tensor: could not infer dtype of {type(data).__name__}; needs numbers, sequences of numbers, arrays or tensors")
-    array = data if isinstance(data, (np.ndarray, np.generic)) else _nested_array(_plain(data))
+    array = data if isinstance(data, (np.ndarray, np.generic)) else _nested_array(_plain(data), wanted)
     array = np.asarray(array)
     if wanted is None:
         typed = isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, float)
@@ -86,7 +87,7 @@ def _array_of(data: Any, wanted: dtype | None) -> Any:
             "int32, int16, int8, uint8, and bool."
         )
     with np.errstate(all="ignore"):
-        return array.astype(wanted.numpy), wanted
+        return dtypes.converted_array(array, wanted), wanted
 
 
 def _holds_arrays(data: Any) -> bool:
@@ -95,9 +96,9 @@ def _holds_arrays(data: Any) -> bool:
     return isinstance(data, (TensorBase, np.ndarray)) or (isinstance(data, np.generic) and not isinstance(data, float))
 
 
-def _nested_array(data: Any) -> Any:
-    try:
-        return np.array(data)
+def _nested_array(data: Any, wanted: dtype | None = None) -> Any:
+    try:  # numpy takes integers from 2**63 on for floats where others are beside them
+        return np.array(data, np.uint64 if wanted is dtypes.uint64 else None)
     except ValueError as error:
         raise ValueError(f"tensor: expected sequences of equal lengths at each depth; {error}") from None
     except OverflowError as error:
@@ -438,3 +439,19 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: dtype = dtypes.i
     """Rows and columns [2, n] of the elements on and above a diagonal."""
     count = row * col - _triangle_count(row, col, offset - 1)
     return finished("triu_indices", ops.triu_indices(row, col, offset, count, dtype), **options)
+
+
+def from_file(
+    filename: str, shared: bool | None = None, size: int = 0, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """A vector over the first ``size`` elements of a file; if ``shared`` changes go to the file, which grows as needed."""
+    kind = default_float() if dtype is None else dtype
+    length = size * kind.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            file.truncate(max(length, file.tell()))
+    elif os.path.getsize(filename) < length:
+        raise RuntimeError(f"from_file: {filename} has {os.path.getsize(filename)} bytes, and {size} elements of {kind} need {length}")
+    held = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(length,)) if length else np.empty(0, np.uint8)
+    return finished("from_file", tensor_over(held).view(kind), requires_grad, None, device, strided, pin_memory)

@@ -35,7 +35,7 @@ from flambeau.tensor import autocasting, operator_modes, overriding
 from flambeau.tensor.base import TensorBase, from_memory
 from flambeau.tensor.call import Call, number_kind, take_apart
 from flambeau.tensor.plans import CONSTANT, CallPlan, make_plan
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Packed, Saved, check_saved, pack_saved
 from flambeau.tensor.views import Step, View, read_backward, write_backward
 
 new_tensor: Callable[[Storage, int, TensorMeta], Any]
@@ -265,7 +265,7 @@ def execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], leve
 def _execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
     if plan.address < 0:
         plan.address = 0 if _bind is None else _bind(plan)
-    if plan.address:
+    if plan.address and not context.saved_hooks:
         found = _perform(plan.address, tensors, numbers)
         if found is not None:
             return found
@@ -292,6 +292,8 @@ def record(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], resul
     """Put an entry on the tape and make the results refer to it."""
     make = ConstantEntry if plan.derivative is CONSTANT else OperatorEntry
     entry = make(plan, tensors, numbers, results)
+    if context.saved_hooks and make is OperatorEntry:
+        pack_saved(entry)
     for output in plan.recorded:
         result = results[output]
         result.entry = entry
@@ -338,7 +340,7 @@ class OperatorEntry(Entry):
     __slots__ = ()
     plan: CallPlan
     numbers: list[Any]
-    saved: list[Saved] | None
+    saved: list[Saved] | list[Packed] | None
 
     def __init__(self, plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any], results: list[Any]) -> None:
         edges = [edge_of(t) for t, w in zip(tensors, plan.wanted, strict=False) if w]
@@ -377,7 +379,8 @@ class OperatorEntry(Entry):
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         capture = context.capture
         closed = capture is not None and capture.ways.holds(self)
-        found = None if closed else _apply(self, cotangents)
+        packed = self.saved and isinstance(self.saved[0], Packed)
+        found = None if closed or packed else _apply(self, cotangents)
         if found is not None:
             return found
         counters["eager_backwards"] += 1

@@ -23,7 +23,7 @@ _READ_ONLY, _IS_COPIED = 1, 2
 
 _CODES = {"signed": 0, "unsigned": 1, "float": 2, "complex": 5, "bool": 6}
 _BFLOAT = 4
-_ELEMENTS = {(_BFLOAT if d is dtypes.bfloat16 else _CODES[d.category], 8 * d.itemsize): d for d in dtypes.ALL}
+_ELEMENTS = {(_BFLOAT if d is dtypes.bfloat16 else _CODES[d.category], 8 * d.itemsize): d for d in dtypes.ALL if not d.is_float8}
 _ELEMENT_CODES = {element: code for code, element in _ELEMENTS.items()}
 
 

@@ -13,7 +13,7 @@ from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.batching import BatchedTensor, batched, inside, is_batched, outside, takes_part
 from flambeau.tensor.grad_mode import no_grad
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Saved, check_saved
+from flambeau.tensor.tape import SECOND_BACKWARD, Entry, Packed, Saved, check_saved
 
 
 class FunctionContext(Entry):
@@ -30,7 +30,7 @@ class FunctionContext(Entry):
         self._to_save: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
-        self._saved: list[Saved | None] | None = None
+        self._saved: list[Saved | Packed | None] | None = None
         self._input_metas: list[TensorMeta | None] = []
 
     @property
@@ -70,7 +70,7 @@ class FunctionContext(Entry):
             raise RuntimeError(SECOND_BACKWARD)
         return tuple(None if saved is None else self._restored(saved) for saved in self._saved)
 
-    def _restored(self, saved: Saved) -> Any:
+    def _restored(self, saved: Saved | Packed) -> Any:
         tensor = check_saved(self, saved)
         if saved.output < 0:
             return tensor
@@ -110,7 +110,8 @@ class FunctionContext(Entry):
                 t = dispatch.another(t)
             else:
                 place = -1
-            self._saved.append(None if t is None else Saved(t, place))
+            saved = None if t is None else Saved(t, place)
+            self._saved.append(Packed(saved, context.saved_hooks[-1]) if saved is not None and context.saved_hooks else saved)
         self._to_save = ()
 
     def apply(self, cotangents: list[Any]) -> Sequence[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
+from flambeau.core import dtypes
 from flambeau.tensor.arguments import write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.functions_complex import conj
@@ -187,3 +188,26 @@ def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) ->
         dim = next((i for i, n in enumerate(input.meta.shape) if n == 3), -1)
     result = ops.cross(input, other, dim)
     return result if out is None else write_out(out, result)
+
+
+def _scaled_mm(
+    input: Any, mat2: Any, scale_a: Any, scale_b: Any, bias: Any = None, scale_result: Any = None, out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Any:  # fmt: skip
+    """Product of matrices of eight-bit floats, each times its scale (a number, or one for each row and column), computed in float32.
+
+    The result has ``out_dtype``, or the type of ``input``; as in PyTorch on the CPU ``scale_result`` does not count.
+
+    >>> import flambeau as torch
+    >>> a = torch.ones(2, 3).to(torch.float8_e4m3fn)
+    >>> torch._scaled_mm(a, a.t(), torch.tensor(2.0), torch.tensor(0.5), out_dtype=torch.float32)
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
+    for name, matrix in (("mat1", input), ("mat2", mat2)):
+        if not matrix.meta.dtype.is_float8:
+            raise RuntimeError(f"Expected {name} to be Float8 matrix got {matrix.meta.dtype.scalar_name}; convert it with .to(dtype)")
+    wide = [ops.mul(ops.to_dtype(m, dtypes.float32), s) for m, s in ((input, scale_a), (mat2, scale_b))]
+    product = ops.mm(*wide)
+    product = product if bias is None else ops.add(product, bias)
+    return ops.to_dtype(product, out_dtype or input.meta.dtype)

@@ -75,21 +75,32 @@ def _gradient_along(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
     if size < edge_order + 1:
         raise RuntimeError("gradient: each dimension size must be at least edge_order+1")
     part = lambda start, end: ops.slice_(x, axis, start, end)  # noqa: E731
-    if isinstance(spacing, TensorBase):
-        trailing = len(x.meta.shape) - 1 - axis
-        gaps = ops.reshape(ops.sub(ops.slice_(spacing, 0, 1), ops.slice_(spacing, 0, 0, -1)), (-1, *(1,) * trailing))
-    else:
-        gaps = ops.full((size - 1, *(1,) * (len(x.meta.shape) - 1 - axis)), spacing, x.meta.dtype if x.is_floating_point() else None)
-    slopes = ops.true_divide(ops.sub(part(1, None), part(0, -1)), gaps)
-    before, after = ops.slice_(gaps, 0, 0, -1), ops.slice_(gaps, 0, 1)
-    total = ops.add(before, after)
-    inner_slopes = ops.slice_(slopes, axis, 0, -1), ops.slice_(slopes, axis, 1)
-    inner = ops.true_divide(ops.add(ops.mul(inner_slopes[0], after), ops.mul(inner_slopes[1], before)), total)
-    first, last = ops.slice_(slopes, axis, 0, 1), ops.slice_(slopes, axis, -1)
-    if edge_order == 2:
-        first = ops.add(first, ops.mul(ops.sub(first, ops.slice_(inner, axis, 0, 1)), 1.0))
-        last = ops.add(last, ops.mul(ops.sub(last, ops.slice_(inner, axis, -1)), 1.0))
+    low, high = [part(i, i + 1) for i in (0, 1, 2)[: edge_order + 1]], [part(i, i + 1 or None) for i in (-3, -2, -1)[2 - edge_order :]]
+    if not isinstance(spacing, TensorBase):
+        inner = (part(2, None) - part(0, -2)) / spacing / 2
+        if edge_order == 1:
+            return ops.cat([(low[1] - low[0]) / spacing, inner, (high[1] - high[0]) / spacing], axis)
+        first, last = low[0] * -1.5 + low[1] * 2 - low[2] * 0.5, high[0] * 0.5 - high[1] * 2 + high[2] * 1.5
+        return ops.cat([first / spacing, inner, last / spacing], axis)
+    trailing = len(x.meta.shape) - 1 - axis
+    gaps = ops.reshape(ops.sub(ops.slice_(spacing, 0, 1), ops.slice_(spacing, 0, 0, -1)), (-1, *(1,) * trailing))
+    gap = lambda start, end: ops.slice_(gaps, 0, start, end)  # noqa: E731
+    inner = _slope_of_parabola([part(0, -2), part(1, -1), part(2, None)], gap(0, -1), gap(1, None), 1)
+    if edge_order == 1:
+        return ops.cat([(low[1] - low[0]) / gap(0, 1), inner, (high[1] - high[0]) / gap(-1, None)], axis)
+    first, last = _slope_of_parabola(low, gap(0, 1), gap(1, 2), 0), _slope_of_parabola(high, gap(-2, -1), gap(-1, None), 2)
     return ops.cat([first, inner, last], axis)
+
+
+def _slope_of_parabola(values: list[Any], h: Any, k: Any, at: int) -> Any:
+    """The slope, at point number ``at``, of the parabola through three points with gaps ``h`` and ``k`` between them."""
+    both = h + k
+    weights = [
+        (-(2 * h + k) / (h * both), both / (h * k), -h / (k * both)),
+        (-k / (h * both), (k - h) / (h * k), h / (k * both)),
+        (k / (h * both), -both / (h * k), (2 * k + h) / (k * both)),
+    ][at]
+    return weights[0] * values[0] + weights[1] * values[1] + weights[2] * values[2]
 
 
 # -- statistics -----------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flambeau import ops
+from flambeau.core import dtypes
 from flambeau.core.dtypes import dtype
-from flambeau.ops.declare import named_results
+from flambeau.ops.declare import named_results, normalize_dims
 from flambeau.tensor.arguments import TENSORS, given, need_tensor, numpy_names, write_out
 
 Dims = int | Sequence[int] | None
@@ -350,3 +352,58 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any
             raise RuntimeError(f"nuclear_norm: Expected a tensor with 2 dimensions, but got {len(input.meta.shape)} dimensions")
         dim, keepdim = (-2, -1), builtins.bool(dim) or keepdim
     return given(out, ops.matrix_norm(input, "nuc", tuple(dim), keepdim))
+
+
+def hash_tensor(input: Any, dim: Dims = (), *, keepdim: bool = False, mode: int = 0, out: Any = None) -> Any:
+    """The exclusive or of all elements' bits along ``dim`` (all for ()), of floats as float64 and of others as int64, in uint64."""
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}; there is 0")
+    if input.meta.dtype.is_complex:
+        raise NotImplementedError(f"hash_tensor: not implemented for '{input.meta.dtype.scalar_name}'; use torch.view_as_real")
+    rank = len(input.meta.shape)
+    axes = normalize_dims(dim, rank, "hash_tensor") if rank else ()
+    if not input.meta.numel and not (isinstance(dim, int) or dim):
+        raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify it with dim.")
+    bits = ops.to_dtype(input, dtypes.float64 if input.is_floating_point() else dtypes.int64).view(dtypes.int64)
+    kept = [i for i in range(rank) if i not in axes]
+    shape = [1 if i in axes else n for i, n in enumerate(input.meta.shape)] if keepdim else [input.meta.shape[i] for i in kept]
+    rows = ops.permute(bits, (*kept, *axes)) if rank else bits
+    rows = ops.reshape(rows, (*[input.meta.shape[i] for i in kept], math.prod(input.meta.shape[i] for i in axes)))
+    while (n := rows.meta.shape[-1]) > 1:
+        folded = ops.bitwise_xor(rows[..., : n // 2], rows[..., n // 2 : n // 2 * 2])
+        rows = ops.cat([folded, rows[..., n - 1 :]], -1) if n % 2 else folded
+    made = rows if rows.meta.numel else ops.zeros((*rows.meta.shape[:-1], 1), dtypes.int64)
+    return given(out, ops.reshape(made, shape).view(dtypes.uint64))
+
+
+def segment_reduce(
+    data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0, unsafe: bool = False,
+    initial: Any = None,
+) -> Any:  # fmt: skip
+    """sum, mean, max, min or prod of successive parts along ``axis``, by their lengths or their bounds; ``initial`` joins each part.
+
+    ``lengths`` has the shape of the dimensions before ``axis`` and the number of parts. Empty parts without ``initial`` give 0, NaN,
+    -inf, inf or 1.
+    """
+    kinds = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", -math.inf), "min": ("amin", math.inf), "prod": ("prod", 1.0)}
+    if reduce not in kinds:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, max or min, got {reduce}")
+    if indices is not None or (lengths is None and offsets is None):
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined, and not indices.")
+    lengths = ops.to_dtype(lengths if lengths is not None else diff(offsets), dtypes.int64)
+    shape, parts, rank = list(data.meta.shape), lengths.meta.shape[-1], len(data.meta.shape)
+    axis = len(lengths.meta.shape) - 1
+    ends = ops.cumsum(lengths, -1)
+    if not unsafe and lengths.meta.numel and (ops.amin(lengths, ()).item() < 0 or not ops.all(ops.eq(ends[..., -1], shape[axis])).item()):
+        raise RuntimeError("segment_reduce(): Expected lengths that are not negative and sum to data.size(axis) along it when !unsafe.")
+    spread = [1] * (rank - axis - 1)
+    places = ops.expand(ops.arange(0, 1, shape[axis]), (*shape[:axis], shape[axis]))
+    number = ops.searchsorted(ends, places.contiguous(), right=True)
+    number = ops.expand(ops.reshape(number, (*number.meta.shape, *spread)), shape)
+    kind, first = kinds[reduce]
+    base = ops.full([*shape[:axis], parts, *shape[axis + 1 :]], first if initial is None else initial, data.meta.dtype)
+    made = ops.scatter_reduce(base, axis, number, data, kind)
+    if reduce != "mean":
+        return made
+    counts = ops.reshape(lengths, (*lengths.meta.shape, *spread))
+    return ops.true_divide(made, counts if initial is None else ops.clamp(counts, 1))

@@ -332,6 +332,9 @@ class MemoryMethods(TensorBase):
         """Whether other processes may see the elements."""
         return self.meta.device is not cpu or isinstance(self.memory.owner, SharedBlock)
 
+    def record_stream(self, s: Any) -> None:
+        pass  # a device has one queue of work, in whose order memory is given back
+
     def is_pinned(self, device: Any = None) -> Any:
         return False
 

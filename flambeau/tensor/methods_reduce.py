@@ -108,6 +108,9 @@ class ReductionMethods(TensorBase):
         return ops.cumsum(self, dim, dtype)
 
     @numpy_names
+    def hash_tensor(self, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+        return functions.hash_tensor(self, dim, keepdim=keepdim, mode=mode)
+
     def logcumsumexp(self, dim: int) -> Tensor:
         return ops.logcumsumexp(self, dim)
 

@@ -32,6 +32,43 @@ class Saved(SavedFields):
         self.output = output  # >= 0: it is this output of the entry itself, kept without its entry to avoid a cycle
 
 
+class Packed:
+    """What ``saved_tensors_hooks`` made of a tensor kept for backward."""
+
+    __slots__ = ("edge", "output", "packed", "unpack")
+
+    def __init__(self, saved: Saved, hooks: tuple[Callable[[Any], Any], Callable[[Any], Any]]) -> None:
+        pack, self.unpack = hooks
+        tensor: Any = saved.tensor
+        self.output, self.edge = saved.output, (tensor.entry, tensor.output, tensor._requires_grad)
+        before, context.saved_hooks = context.saved_hooks, ()
+        recording, context.grad_enabled = context.grad_enabled, False
+        try:
+            self.packed = pack(tensor.detach())
+        finally:
+            context.saved_hooks, context.grad_enabled = before, recording
+
+    def unpacked(self) -> TensorBase:
+        """The tensor again, with the history that it had where that is needed."""
+        found = self.unpack(self.packed)
+        if not isinstance(found, TensorBase):
+            raise TypeError(f"saved_tensors_hooks: unpack_hook must give a tensor, got {type(found).__name__}")
+        tensor: Any = found
+        entry, output, requires_grad = self.edge
+        if context.grad_enabled and requires_grad:
+            if entry is None:
+                raise NotImplementedError("saved_tensors_hooks: second derivatives by leaves are not followed; leave out create_graph")
+            tensor = tensor.detach()
+            tensor.entry, tensor.output, tensor._requires_grad = entry, output, True
+        return tensor
+
+
+def pack_saved(entry: Any) -> None:
+    """Send what an entry has saved through the innermost ``saved_tensors_hooks``."""
+    entry.saved = [Packed(saved, context.saved_hooks[-1]) for saved in entry.saved]
+    entry.pre_hooks.append(lambda _: None)  # with one the walk asks the entry itself
+
+
 class Entry(EntryFields):
     """One differentiable call. ``edges[i]`` is where gradient i goes: (entry or leaf tensor, which of its outputs), or None.
 
@@ -145,8 +182,10 @@ class RemovableHook:
             self._hooks.remove(self._hook)
 
 
-def check_saved(entry: Entry, saved: Saved) -> TensorBase:
+def check_saved(entry: Entry, saved: Saved | Packed) -> TensorBase:
     """The saved tensor, if nobody changed it; torch's RuntimeError otherwise."""
+    if isinstance(saved, Packed):
+        return saved.unpacked()
     tensor = saved.tensor
     if tensor.memory.version != saved.version:
         kind = {"float32": "torch.FloatTensor", "float64": "torch.DoubleTensor"}.get(

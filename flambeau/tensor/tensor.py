@@ -266,7 +266,7 @@ class TensorCore(TensorBase):
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-d tensor."""
         array = self.array()
-        return (array.astype(np.float32) if self.meta.dtype is dtypes.bfloat16 else array).tolist()
+        return (array.astype(np.float32) if self.meta.dtype is dtypes.bfloat16 or self.meta.dtype.is_float8 else array).tolist()
 
     def array(self) -> Any:
         """A numpy array over the tensor's memory, or of a copy of what is on a GPU, whatever autograd says; bfloat16 in ml_dtypes' type."""
@@ -278,9 +278,11 @@ class TensorCore(TensorBase):
             return np.empty(meta.shape, meta.dtype.numpy)
         buffer = (ctypes.c_char * (meta.extent * meta.dtype.itemsize)).from_address(self.address)
         buffer._owner = self.memory  # type: ignore[attr-defined]
-        flat: Any = np.frombuffer(buffer, meta.dtype.numpy)  # type: ignore[call-overload]
+        kind = np.dtype(np.uint8) if meta.dtype.is_float8 else meta.dtype.numpy  # numpy takes the others' names apart, and knows no f1
+        flat: Any = np.frombuffer(buffer, kind)  # type: ignore[call-overload]
         strides = [s * meta.dtype.itemsize for s in meta.strides]
-        return np.lib.stride_tricks.as_strided(flat, meta.shape, strides)
+        strided: Any = np.lib.stride_tricks.as_strided(flat, meta.shape, strides)
+        return strided if kind is meta.dtype.numpy else strided.view(meta.dtype.numpy)
 
     def numpy(self, *, force: bool = False) -> Any:
         """A numpy array that shares the memory; ``force`` detaches first."""
@@ -290,8 +292,9 @@ class TensorCore(TensorBase):
             raise TypeError(
                 f"can't convert {self.meta.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
-        if self.meta.dtype is dtypes.bfloat16:
-            raise TypeError("Got unsupported ScalarType BFloat16: numpy has no such type. Use tensor.float().numpy() instead.")
+        if self.meta.dtype is dtypes.bfloat16 or self.meta.dtype.is_float8:
+            name = self.meta.dtype.scalar_name
+            raise TypeError(f"Got unsupported ScalarType {name}: numpy has no such type. Use tensor.float().numpy() instead.")
         return self.array()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -45,7 +45,7 @@ class finfo:  # noqa: N801 - torch's own name
         self.dtype = kind.to_real().name
         self.bits = limits.bits
         self.max, self.min = float(limits.max), float(limits.min)
-        self.eps, self.resolution = float(limits.eps), float(limits.resolution)
+        self.eps, self.resolution = float(limits.eps), 1.0 if kind.is_float8 else float(limits.resolution)
         self.tiny = self.smallest_normal = float(limits.smallest_normal)
 
     def __repr__(self) -> str:

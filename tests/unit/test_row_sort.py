@@ -12,7 +12,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.runtime.launch import TaskArray, run_tasks
 from flambeau.templates.row_sort import row_argsort
 
-ELEMENTS = tuple(d for d in dtypes.ALL if not d.is_complex)
+ELEMENTS = tuple(d for d in dtypes.ALL if not d.is_complex and not d.is_float8)
 SHAPES = ((3, 1, 1), (2, 7, 1), (1, 48, 2), (2, 49, 1), (1, 96, 1), (1, 300, 3), (2, 1000, 1), (1, 0, 5), (0, 4, 1))
 
 
@@ -32,7 +32,7 @@ def argsort(x: np.ndarray, descending: bool, bits: int = 0, grain: int = 1) -> n
 
 def expected(x: np.ndarray, descending: bool) -> np.ndarray:
     """Equal elements keep their order; NaN is largest."""
-    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x.astype(np.int64)
+    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
     if not descending:
         return np.argsort(wide, axis=1, kind="stable")
     order = np.argsort(wide[:, ::-1], axis=1, kind="stable")

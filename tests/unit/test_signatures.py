@@ -27,6 +27,7 @@ _REASONS = {
         "torch.result_type", "torch.scatter", "torch.Tensor.scatter", "torch.Tensor.scatter_", "torch.view_copy",
         "torch.repeat_interleave", "torch.nuclear_norm",
     ),
+    "the documentation leaves the defaults out": ("torch.Stream",),
     "None stands for the False that is documented": ("torch.asarray",),
     "out= does no harm": ("torch.special.log_softmax", "torch.special.softmax"),
     "PyTorch's default acts as 0, for no reduction, whatever its stub says": (

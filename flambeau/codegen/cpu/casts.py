@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.lanes import Lanes, select
 from flambeau.core import dtypes
@@ -12,7 +14,7 @@ def cast(e: Emitter, source: dtype, target: dtype, value: Value) -> Value:
     """``value`` of type ``source`` as ``target``, in its register kind.
 
     Out of range or NaN: float to int32 and the narrower signed types goes through int32, whose answer is the least
-    integer; float to uint8 and int64 through int64 in the same way. Integers reach the 16-bit floats through float32.
+    integer; float to int64 and the unsigned types through int64 in the same way. Integers reach the smaller floats through float32.
     """
     if source is target:
         return value
@@ -25,7 +27,7 @@ def cast(e: Emitter, source: dtype, target: dtype, value: Value) -> Value:
         x = widen(x, source)
         return (_float_to_float(x, target) if target.is_floating_point else _float_to_integer(x, target)).value
     if target.is_floating_point:
-        kind = target.compute.llvm
+        kind = "float" if target.is_float8 else target.compute.llvm
         return _float_to_float(x.convert("sitofp" if source.is_signed else "uitofp", kind), target).value
     if target.itemsize == source.itemsize:
         return value
@@ -40,6 +42,13 @@ def widen(x: Lanes, source: dtype) -> Lanes:
         return x.convert("fpext", "float")
     if source is dtypes.bfloat16:
         return x.convert("zext", "i32").shift_left(16).convert("bitcast", "float")
+    if source is dtypes.float8_e5m2:  # the upper half of a float16
+        return x.convert("zext", "i16").shift_left(8).convert("bitcast", "half").convert("fpext", "float")
+    if source is dtypes.float8_e4m3fn:  # as a float16, whose exponents are 8 lower; all ones are NaN
+        bits = x.convert("zext", "i16")
+        half = (bits & 0x7F).shift_left(7) | (bits & 0x80).shift_left(8)
+        wide = half.convert("bitcast", "half").convert("fpext", "float") * 256.0
+        return select((bits & 0x7F).equals(0x7F), math.nan, wide)
     return x
 
 
@@ -48,6 +57,8 @@ def _from_bool(x: Lanes, target: dtype) -> Lanes:
         return x.convert("zext", target.llvm)
     if target is dtypes.bfloat16:
         return x.convert("zext", "i32").convert("uitofp", "float").bits().shift_right_logical(16).convert("trunc", "i16")
+    if target.is_float8:
+        return _float_to_float(x.convert("uitofp", "float"), target)
     return Lanes(x.e, x.e.select(x.value, x.e.const(1, target.llvm, x.width), x.e.const(0, target.llvm, x.width)))
 
 
@@ -67,6 +78,8 @@ def _float_to_float(x: Lanes, target: dtype) -> Lanes:
         x = x.convert("fptrunc", "float")
     if target is dtypes.float16:
         return x.convert("fptrunc", "half")
+    if target.is_float8:
+        return _round_to_float8(x, target)
     return _round_to_bfloat16(x) if target is dtypes.bfloat16 else x
 
 
@@ -78,8 +91,27 @@ def _round_to_bfloat16(x: Lanes) -> Lanes:
     return select(x.is_nan(), 0x7FC0, rounded).convert("trunc", "i16")
 
 
+def _round_to_float8(x: Lanes, target: dtype) -> Lanes:
+    """Round to nearest even: e4m3fn ends at its largest number, e5m2 at infinity; a NaN gives 0x7f."""
+    mantissa, bias, most = (3, 7, 0x7E) if target is dtypes.float8_e4m3fn else (2, 15, 0x7C)
+    size, lost = x.absolute(), 23 - mantissa
+    # Adding a number whose last digit is the least one that is wanted rounds what is below the normal numbers.
+    start = 2.0 ** (1 - bias - mantissa + 23)
+    tiny = (size + start).bits() - size.like(start).bits()
+    bits = size.bits()
+    odd = bits.shift_right_logical(lost) & 1
+    normal = (bits + odd + ((1 << (lost - 1)) - 1 - ((127 - bias) << 23))).shift_right(lost)
+    code = select(size < 2.0 ** (1 - bias), tiny, normal).intrinsic("smin", most)
+    sign = x.bits().shift_right_logical(24) & 0x80
+    return (select(x.is_nan(), 0x7F, code) | sign).convert("trunc", "i8")
+
+
 def _float_to_integer(x: Lanes, target: dtype) -> Lanes:
-    bits = 64 if target in (dtypes.uint8, dtypes.int64) else 32
+    if target is dtypes.uint64:  # the upper half of its numbers is reached from 2**63 on
+        upper = x >= 2.0**63
+        low = _float_to_integer(select(upper, x - 2.0**63, x), dtypes.int64)
+        return select(upper, low ^ -(1 << 63), low)
+    bits = 64 if target is dtypes.int64 or not target.is_signed else 32
     bound = 2.0 ** (bits - 1)
     # fptosi is undefined out of range; the least integer is what the x86 instruction gives there
     inside = select(x.absolute() < bound, x, -bound)

@@ -162,9 +162,9 @@ class ExpressionEmitter:
 
     def constant(self, value: float, element: dtype) -> Value:
         with np.errstate(over="ignore"):
-            exact = np.asarray(value).astype(element.numpy)
-        if element is dtypes.bfloat16:
-            return self.e.const(int(exact.view(np.int16)), "i16")
+            exact = dtypes.converted_array(np.asarray(value), element)
+        if element is dtypes.bfloat16 or element.is_float8:  # held as the integer of their bits
+            return self.e.const(int(exact.view(f"i{element.itemsize}")), element.llvm)
         memory_kind(element)  # Refuses complex numbers.
         return self.e.const(exact.item(), element.llvm)
 

@@ -8,7 +8,7 @@ from flambeau.codegen.cpu import casts, integers, math_exponential, math_power, 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.lanes import Lanes, fma
 from flambeau.codegen.cpu.reduction import combine
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, float32
 
 Attributes = Mapping[str, object]
 Rule = Callable[[Emitter, dtype, Sequence[Value], Attributes], Value]
@@ -30,6 +30,8 @@ def emit_pointwise(e: Emitter, name: str, operand: dtype, values: Sequence[Value
     >>> str(emit_pointwise(e, "add", float32, [Value("%x", "float", 8), e.const(1.0, "float", 8)], {}))
     '<8 x float> %t1'
     """
+    if operand.is_float8 and name not in MOVES:
+        values, operand = [casts.cast(e, operand, float32, value) for value in values], float32
     if operand.is_complex or (operand.is_floating_point and operand.itemsize == 2 and name not in MOVES):
         raise NotImplementedError(f"{name} of {operand} on the CPU: compute it in {operand.compute} components instead")
     width = max(value.width for value in values)

@@ -15,6 +15,7 @@ TAKES_LITERALS = frozenset(("add", "sub", "mul", "eq", "ne", "lt", "le", "bitwis
 
 TRITON_NAMES: dict[dtype, str] = {
     dtypes.bool_: "int1", dtypes.uint8: "uint8", dtypes.int8: "int8", dtypes.int16: "int16", dtypes.int32: "int32", dtypes.int64: "int64",
+    dtypes.uint16: "uint16", dtypes.uint32: "uint32", dtypes.uint64: "uint64",
     dtypes.float16: "float16", dtypes.bfloat16: "bfloat16", dtypes.float32: "float32", dtypes.float64: "float64",
 }  # fmt: skip
 
@@ -112,8 +113,8 @@ def cast(operand: dtype, v: Sequence[str], attributes: Mapping[str, Any]) -> str
         return f"{x} != 0"
     if operand is dtypes.float64 and target.is_floating_point and target.itemsize == 2:
         return f"{x}.to(tl.float32).to({triton_type(target)})"
-    if operand.is_floating_point and target is dtypes.uint8:
-        return f"{x}.to(tl.int64).to(tl.uint8)"
+    if operand.is_floating_point and target.category == "unsigned":
+        return f"{x}.to(tl.int64).to({triton_type(target)})"
     if operand.is_integer and target.is_floating_point and target.itemsize == 2:
         return f"{x}.to(tl.float32).to({triton_type(target)})"
     return f"{x}.to({triton_type(target)})"

@@ -349,8 +349,8 @@ def parameters_of(kernel: Kernel) -> list[str]:
 def signature_of(kernel: Kernel, index: str) -> Mapping[str, str]:
     """Triton's types of the run-time arguments; ``index`` (i32 or i64) is that of sizes."""
     out = {"record": "*i64"}
-    short = {"int1": "i1", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-             "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}  # fmt: skip
+    short = {"int1": "i1", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "int8": "i8", "int16": "i16", "int32": "i32",
+             "int64": "i64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}  # fmt: skip
     for i, b in enumerate(kernel.buffers):
         out[f"b{i}"] = "*" + short[triton_type(b.dtype).removeprefix("tl.")]
     out |= dict.fromkeys(kernel.sizes, index)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau import ops
 from flambeau.core.dtypes import int64
 from flambeau.sparse.embedding import SparseRows
 from flambeau.tensor import Tensor
 from flambeau.tensor.grad_mode import no_grad
 
-__all__ = ["bilinear", "embedding", "embedding_bag", "linear", "one_hot"]
+__all__ = ["bilinear", "embedding", "embedding_bag", "grouped_mm", "linear", "one_hot"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -19,6 +21,38 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([2.])
     """
     return ops.linear(input, weight, bias)
+
+
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """A product for each group: of parts of rows [m, k] x [g, k, n], of columns [g, m, k] x [k, n], or of the inner size [m, k] x [k, n].
+
+    ``offs`` [g] holds the end of each part; [g, m, k] x [g, k, n] needs none. Its values are read, so that compiled code goes on after.
+
+    >>> import flambeau as torch
+    >>> ends = torch.tensor([1, 3], dtype=torch.int32)
+    >>> torch.nn.functional.grouped_mm(torch.ones(3, 2), torch.tensor([1.0, 10.0]).reshape(2, 1, 1).expand(2, 2, 1), offs=ends)
+    tensor([[ 2.],
+            [20.],
+            [20.]])
+    """
+    if bias is not None:
+        raise RuntimeError("grouped_mm: Bias not supported yet")
+    if mat_a.ndim == 3 and mat_b.ndim == 3:
+        out = ops.bmm(mat_a, mat_b)
+    elif offs is None:
+        raise RuntimeError(f"grouped_mm: needs offs for matrices of {mat_a.ndim} and {mat_b.ndim} dimensions")
+    else:
+        ends = offs.tolist()
+        parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        if mat_a.ndim == 2 and mat_b.ndim == 2:
+            out = ops.stack([ops.mm(mat_a[:, part], mat_b[part]) for part in parts], 0)
+        elif mat_a.ndim == 2:
+            out = ops.cat([ops.mm(mat_a[part], mat_b[i]) for i, part in enumerate(parts)], 0)
+        else:
+            out = ops.cat([ops.mm(mat_a[i], mat_b[:, part]) for i, part in enumerate(parts)], 1)
+    return out if out_dtype is None else out.to(out_dtype)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
