@@ -338,7 +338,7 @@ class Session:
     def in_try(self) -> bool:
         """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
         for frame in self.machine.frames:
-            landing = frame.program.landing(frame.position - 1)
+            landing = frame.program.catcher(frame.position - 1)
             if landing is not None and not self._only_restores(frame, landing.depth):
                 return True
         return False
