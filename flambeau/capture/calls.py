@@ -65,7 +65,7 @@ VALUES = frozenset((
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
 # Methods that change what a tensor object is, not its values.
-MARKS = frozenset(("requires_grad_", "detach_", "set_", "resize_", "share_memory_"))
+MARKS = frozenset(("requires_grad_", "detach_", "set_", "share_memory_"))
 HOOKS_OF_TENSORS = frozenset(("register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
 # Those after which other code shares memory with a tensor.
 EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
@@ -334,7 +334,7 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        if tensor_method and (name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))):
+        if tensor_method and (name in HOOKS_OF_TENSORS or name == "resize_" or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))):
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
@@ -350,7 +350,7 @@ class Calls(Operators):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
         into = kwargs.get("out")
-        if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
+        if isinstance(into, TensorBase) and into.meta.numel == 0:  # it gets another size
             return self.host(function, args, kwargs, forget=False)
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
