@@ -65,7 +65,7 @@ def write_out(out: Any, result: Any) -> Any:
         if target.meta.numel:
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(target.meta.shape)}, which does not match the "
-                f"required output shape {list(result.meta.shape)}. Resize it to zero elements with out.resize_(0) first.",
+                f"required output shape {[int(n) for n in result.meta.shape]}. Resize it to zero elements with out.resize_(0) first.",
                 stacklevel=3,
             )
         target.resize_(result.meta.shape)
