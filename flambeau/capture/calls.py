@@ -334,7 +334,8 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        if tensor_method and (name in HOOKS_OF_TENSORS or name == "resize_" or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))):
+        marks = name == "resize_" or name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))
+        if tensor_method and marks:
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
