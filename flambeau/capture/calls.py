@@ -334,8 +334,8 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        marks = name == "resize_" or name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))
-        if tensor_method and marks:
+        marks = name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))
+        if (tensor_method and marks) or self._resizes(name, owner, args, kwargs):
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
@@ -350,9 +350,6 @@ class Calls(Operators):
         ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
-        into = kwargs.get("out")
-        if isinstance(into, TensorBase) and into.meta.numel == 0:  # it gets another size
-            return self.host(function, args, kwargs, forget=False)
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
@@ -368,6 +365,11 @@ class Calls(Operators):
         if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
             return self._with_sizes_of_now(function, plain, options)
         return self.attempt(function, plain, options)
+
+    def _resizes(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a tensor gets another size; what was known of its sizes ends here."""
+        into = (owner if isinstance(owner, TensorBase) else (*args, None)[0]) if name == "resize_" else kwargs.get("out")
+        return isinstance(into, TensorBase) and (name == "resize_" or into.meta.numel == 0) and self._now(into) is into
 
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
