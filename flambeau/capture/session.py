@@ -333,6 +333,8 @@ class Session:
                     trace.block.end = End(kind, text)
         if kind == "raise":
             trace.sizes.empty(value)
+        for twin, _ in trace.twins.values():  # what the replay let out holds those that they stand for
+            trace.original(twin)
         return unboxed(trace, value) if trace.twins or kind == "return" else value
 
     def in_try(self) -> bool:
