@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flambeau.capture.custom import call_function
+from flambeau.capture.custom import attempted, call_function
+from flambeau.capture.guards import BACKWARD_HOOKS
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
-from flambeau.capture.recorder import CaptureEntry
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
@@ -31,7 +31,6 @@ from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
 from flambeau.runtime.native.heap_types import python_form
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import ViewReadEntry, ViewWriteEntry, edge_of
 
 __all__ = ["Calls"]
 
@@ -56,7 +55,7 @@ OPAQUE = frozenset((
     "threading", "subprocess", "numpy", "tqdm", "pathlib", "io", "tempfile", "shutil", "glob", "uuid", "hashlib", "urllib", "string",
     "textwrap", "pprint", "decimal", "fractions", "statistics", "struct", "csv", "argparse", "unittest", "pytest", "_pytest", "weakref",
     "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
-    "sklearn", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
+    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
 ))  # fmt: skip
 # Methods of tensors that give their values away.
 VALUES = frozenset((
@@ -84,6 +83,8 @@ ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
     "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module",
 ))  # fmt: skip
+# Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
+TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
@@ -111,6 +112,11 @@ class Entered:
         return self.semantics.fixed(self.semantics.call(self.function, args, kwargs))
 
 
+def own_code(value: Any) -> Any:
+    """A function that calls come back from, as it is."""
+    return value.function if type(value) is Entered else value
+
+
 class Calls(Operators):
     """Calls."""
 
@@ -127,6 +133,7 @@ class Calls(Operators):
             ours = is_ours(type(inner)) and not hasattr(inner, "_torchdynamo_orig_callable")
             disabled = hasattr(inner, "_torchdynamo_disable")
             entered = disabled or (self.is_entered(inner) if type(inner) is types.FunctionType else not ours)
+            entered &= getattr(inner, "__name__", "") not in BACKWARD_HOOK_SETTERS or not is_module(owner)
             return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
             if function.__dict__.get("_torchdynamo_disable"):
@@ -179,7 +186,7 @@ class Calls(Operators):
         """Whether a Python function is interpreted."""
         module = function.__module__ or function.__globals__.get("__name__") or ""
         top = module.partition(".")[0]
-        if top in ("flambeau", "torch"):
+        if top == "flambeau":
             name = function.__globals__.get("__name__", "")
             entered = name in ENTERED or (name.startswith(ENTERED_PACKAGES) and function.__name__ not in WORLD)
             return entered and self.machine.can_enter(function)
@@ -228,6 +235,8 @@ class Calls(Operators):
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
+        if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
+            return self.host(module, args, kwargs)
         call = python_form(static_lookup(type(module), "__call__"))
         if call.__module__ != "flambeau.nn.modules.module_hooks" or has_hooks(module):
             return self.call(call, (module, *args), kwargs)
@@ -327,15 +336,20 @@ class Calls(Operators):
         if isinstance(function, type):
             return is_ours(function)
         module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None) or ""
-        return module.partition(".")[0] in ("flambeau", "torch") or is_ours(type(function))
+        return module.partition(".")[0] == "flambeau" or is_ours(type(function))
 
     def _own(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one of our functions on pending tensors; what reads values or does something outside becomes a step."""
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        marks = name in HOOKS_OF_TENSORS or (name in MARKS and any(self.outside(t) for t in (owner, *args[:1])))
-        if (tensor_method and marks) or self._resizes(name, owner, args, kwargs):
+        if tensor_method and name in HOOKS_OF_TENSORS:
+            return self._set_hook(function, owner, args, kwargs)
+        marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
+        if marks or self._resizes(name, owner, args, kwargs):
+            return self.host(function, args, kwargs, forget=False)
+        if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
+            self.hooked.add(id(owner))
             return self.host(function, args, kwargs, forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
@@ -355,7 +369,7 @@ class Calls(Operators):
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
-        if name in ("backward", "grad") and not self._tape_is_inside(owner, args, kwargs):
+        if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
             if is_module(value):
@@ -364,12 +378,22 @@ class Calls(Operators):
         options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
         if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
             return self._with_sizes_of_now(function, plain, options)
+        if module.startswith(TRANSFORMS) and self.trace.trial is None:
+            found = attempted(self, lambda: self.attempt(function, plain, options))
+            return self.host(function, args, kwargs) if found is None else found[0]
         return self.attempt(function, plain, options)
 
     def _resizes(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a tensor gets another size; what was known of its sizes ends here."""
         into = (owner if isinstance(owner, TensorBase) else (*args, None)[0]) if name == "resize_" else kwargs.get("out")
         return isinstance(into, TensorBase) and (name == "resize_" or into.meta.numel == 0) and self._now(into) is into
+
+    def _set_hook(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0] if owner is None else owner
+        for kind in ("hooks", "post_accumulate_hooks"):
+            self.trace.reads.pop((id(tensor), kind), None)
+        self.session.ways.hooked |= tensor.entry is not None
+        return self.host(function, args, kwargs, forget=False)
 
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
@@ -378,29 +402,6 @@ class Calls(Operators):
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
         return self.brought_in(self.sized(value))
-
-    def _tape_is_inside(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether all that backward would go through was recorded in the segment that is open."""
-        roots = [owner] if isinstance(owner, TensorBase) else [*args[:1], *([kwargs[k] for k in ("tensors", "outputs") if k in kwargs])]
-        waiting = [v for root in roots for v in (root if isinstance(root, (list, tuple)) else [root]) if isinstance(v, TensorBase)]
-        entries = [edge[0] for v in waiting if (edge := edge_of(v)) is not None]
-        wanted = kwargs.get("inputs", args[1] if len(args) > 1 and owner is None else ())
-        ends = [v for v in (wanted if isinstance(wanted, (list, tuple)) else [wanted]) if isinstance(v, TensorBase)]
-        stops = {id(edge[0]) for v in ends if (edge := edge_of(v)) is not None}  # backward goes no further
-        recorder = self.namer.writer.recorder
-        seen: set[int] = set()
-        while entries:
-            entry = entries.pop()
-            if id(entry) in seen or id(entry) in stops or isinstance(entry, TensorBase):
-                continue
-            seen.add(id(entry))
-            recorded = isinstance(entry, (ViewReadEntry, ViewWriteEntry)) or (
-                isinstance(entry, CaptureEntry) and entry.recorder is recorder
-            )
-            if not recorded and (not stops or leads_to(entry, stops)):
-                return False
-            entries += [edge[0] for edge in entry.edges if edge is not None] if recorded else []
-        return True
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
@@ -535,6 +536,7 @@ class Calls(Operators):
         trace, namer = self.trace, self.namer
         if not trace.recording:
             return function(*[self.plain(a) for a in args], **{k: self.plain(v) for k, v in kwargs.items()})
+        args, kwargs = tuple(map(own_code, args)), {k: own_code(v) for k, v in kwargs.items()}
         if forget or not (self._is_pure(function) or function in (iter, formatted) or getattr(function, "__name__", "") in READERS):
             trace.lasts()
         if flush or trace.deferred or self.session.exported:
@@ -646,6 +648,7 @@ class Calls(Operators):
         self.session = session
         self.namer = session.namer
         self._asides: dict[Any, Callable[..., Any]] = {}
+        self.hooked: set[int] = set()  # Modules that got a backward hook meanwhile
 
     own_generators = (Generator,)
 
@@ -670,24 +673,12 @@ def _default_named(function: Any, name: str) -> Any:
     return function.__kwdefaults__[name]
 
 
-def leads_to(entry: Any, stops: set[int]) -> bool:
-    """Whether backward from a tape entry comes to one of these."""
-    waiting, seen = [entry], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in stops:
-            return True
-        if id(one) not in seen and not isinstance(one, TensorBase):
-            seen.add(id(one))
-            waiting += [edge[0] for edge in one.edges if edge is not None]
-    return False
-
-
 OBJECT_METHODS = (object.__new__, object.__init__, object.__setattr__, object.__getattribute__, tuple.__new__)
 HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
+    "lerp_": "lerp",
 }  # fmt: skip
 SPECIAL = {
     len: "__len__",
@@ -708,6 +699,8 @@ SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
+BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 
 
 def is_native_module(module: Any) -> bool:
@@ -715,13 +708,10 @@ def is_native_module(module: Any) -> bool:
     return all(type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules())
 
 
-def has_hooks(module: Any) -> bool:
-    """Whether something runs around the Module's forward."""
+def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:
+    """Whether something runs around the Module's forward, or its backward."""
     state = module.__dict__
     call = static_lookup(type(module), "_call_impl")
     everywhere = call.__globals__ if type(call) is types.FunctionType else {}
-    return any(state.get(k) for k in HOOKS) or any(everywhere.get(k) for k in GLOBAL_HOOKS) or state.get("_compiled_call_impl") is not None
-
-
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = ("global_forward_hooks", "global_forward_pre_hooks", "global_backward_hooks", "global_backward_pre_hooks")
+    compiled = kinds is HOOKS and state.get("_compiled_call_impl") is not None
+    return compiled or any(state.get(k) or everywhere.get(f"global{k}") for k in kinds)

@@ -7,7 +7,7 @@ ends it, and the call is a step of its own, in which the function runs as it is.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,16 +65,26 @@ def call_function(semantics: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[
     trace = semantics.trace
     wanted = tuple([isinstance(a, TensorBase) and wants_gradient(a) for a in args])
     ctx = trace.new(FunctionContext(cls, wanted))
-    grad, recorder, outer = context.grad_enabled, semantics.namer.writer.recorder, trace.trial
+    grad, recorder = context.grad_enabled, semantics.namer.writer.recorder
     if not grad or not any(wanted):
         found, outputs = _forward(semantics, cls, ctx, args, kwargs)
         return [_together(found, ctx.record(args, outputs, False))]
-    risks, serial = len(recorder.risky), recorder.serial
+
+    def made() -> Any:
+        found, outputs = _forward(semantics, cls, ctx, args, kwargs)
+        return _together(found, _Results(semantics, recorder, cls, ctx, args, outputs).made())
+
+    return attempted(semantics, made)
+
+
+def attempted(semantics: Any, run: Callable[[], Any]) -> list[Any] | None:
+    """What ``run()`` gives, in a list of one; None, with nothing done, where it comes to something that lasts."""
+    trace, grad, recorder = semantics.trace, context.grad_enabled, semantics.namer.writer.recorder
+    risks, serial, outer = len(recorder.risky), recorder.serial, trace.trial
     if outer is None:
         trace.trial, recorder.trial = trace.made - 1, recorder.serial
     try:
-        found, outputs = _forward(semantics, cls, ctx, args, kwargs)
-        return [_together(found, _Results(semantics, recorder, cls, ctx, args, outputs).made())]
+        return [run()]
     except Lasting:
         del recorder.risky[risks:]
         recorder.forget_since(serial)

@@ -11,6 +11,7 @@ MODULE_STATE = frozenset((
     "training", "forward", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
     "_backward_pre_hooks", "_non_persistent_buffers_set", "_compiled_call_impl",
 ))  # fmt: skip
+BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -73,6 +74,8 @@ def fingerprint(module: Any) -> tuple[Any, ...]:
             continue  # an attribute of the user's own is read and checked where it is used
         if isinstance(value, SCALARS):
             parts.append((name, type(value), value))
+        elif name in BACKWARD_HOOKS:  # such a Module is called as it is
+            parts.append((name, bool(value)))
         elif isinstance(value, dict):
             parts.append((name, tuple(value), tuple(map(id, value.values()))))
         elif isinstance(value, (tuple, list)):

@@ -19,7 +19,7 @@ from flambeau.tensor.base import TensorBase
 __all__ = ["NamedRead", "Operators"]
 
 # Operations of tensors and numbers in which a number is an operand like another tensor.
-WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge"))
+WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge", "lerp"))
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
 # What sizes do among each other; their comparisons become predicates.

@@ -21,7 +21,7 @@ __all__ = ["MISSING", "Places", "is_trusted_module"]
 
 # Their functions and globals do not change while a program runs.
 TRUSTED = frozenset((
-    "flambeau", "torch", "builtins", "math", "functools", "contextlib", "collections", "typing", "operator", "enum", "inspect", "abc",
+    "flambeau", "builtins", "math", "functools", "contextlib", "collections", "typing", "operator", "enum", "inspect", "abc",
     "itertools", "dataclasses", "types", "numpy", "warnings", "copy", "numbers", "string", "re", "statistics", "bisect", "heapq",
 ))  # fmt: skip
 SCALARS = (int, float, bool, str, bytes, complex, type(None))
@@ -119,7 +119,9 @@ class Places(Semantics):
         return value
 
     def outward(self, value: Any) -> Any:
-        """A value as an object outside holds it."""
+        """A value as an object outside holds it; the program writes the variable of a box there."""
+        if type(value) is Box and type(value.value) is not float:
+            return value.value
         return self.trace.sizes.plain(self.kept(value))
 
     def boxed(self, value: Any) -> Any:
@@ -289,8 +291,9 @@ class Places(Semantics):
         if found is not MISSING and type(static_lookup(type(found), "__set__")) is types.FunctionType:
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
-        kept = self.kept(value)
         constant = isinstance(obj, CLASSES) or is_module(obj)
+        plain = self.outside(obj) and not is_ours(kind)
+        kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
                 trace.lasts(obj)

@@ -38,6 +38,7 @@ from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
+from flambeau.tensor.function import FunctionContext
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.views import Step, View, put
 
@@ -155,8 +156,10 @@ def span_of(tensors: Sequence[Any]) -> Any:
 
 
 def _is_base(tensor: Any) -> bool:
-    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd where that one does not."""
-    return tensor.view_of is None or (wants_gradient(tensor) and not wants_gradient(tensor.view_of.base))
+    """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd in another way than that one."""
+    if tensor.view_of is None or isinstance(tensor.entry, FunctionContext):
+        return True
+    return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
 
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
@@ -188,6 +191,7 @@ class Recorder:
         self.sizes = sizes
         self.operations: list[Operation] | None = [] if shadow else None
         self.states: dict[int, StorageState] = {}  # by id of the storage
+        self.arguments: dict[int, list[Any]] = {}  # of the compiled function, by the ids of their memory
         self.inputs: list[tuple[Any, Node]] = []
         self.numbers: list[tuple[Callable[[], Any], Node]] = []
         self.gradients_seen: dict[int, tuple[Any, Any, bool]] = {}
@@ -199,6 +203,7 @@ class Recorder:
         # Outside tensors in the memory of another one, which the graph reads at the place that they have in it now.
         self.shared: list[tuple[Any, Any]] = []
         self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
+        self.sources: dict[int, tuple[Any, Any]] = {}  # by id, tensors made in the place of others, and those
         self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
         self._copies = 0
@@ -207,6 +212,7 @@ class Recorder:
         self.trial: int | None = None  # storages up to this serial must not change
         self.unused: list[Any] = []  # inputs that nothing was computed from, to which the tape may lead
         self.closed: list[StorageState] = []  # storages made inside that the segment gives out
+        self.ways: Any = None  # knows the entries of earlier segments, and hooks
         self.on_value: Callable[[str], None] | None = None
         self.on_number: Callable[[Any], Any] = lambda number: number.read
         self.on_size: Callable[[Any], Any] = lambda size: int(size)
@@ -226,28 +232,34 @@ class Recorder:
     def state(self, tensor: Any) -> StorageState:
         """The state of a tensor's storage; an outside storage becomes an input of the graph."""
         found = self.states.get(id(tensor.memory))
-        if found is None:
+        if found is None and id(tensor.memory) in self.arguments:
+            self._declare(self.arguments[id(tensor.memory)])
+            found = self.states[id(tensor.memory)]
+        elif found is None:
             view = None if _is_base(tensor) else tensor.view_of
             owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
             found = self._add_input(owner)
         return found
 
     def declare(self, arguments: Sequence[Any]) -> None:
-        """Make arguments inputs as they are, also views of something else; those that share memory are parts of what they span."""
-        by_memory: dict[int, list[Any]] = {}
+        """Make arguments inputs as they are, also views of something else; later segments do where they first use one."""
         for tensor in arguments:
-            by_memory.setdefault(id(tensor.memory), []).append(tensor)
-        for group in by_memory.values():
-            owner = group[0]
-            if len(group) > 1:
-                for tensor in group:
-                    self.sizes.untrack(tensor)
-            apart = len({(t.address, t.meta) for t in group}) > 1
-            if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
-                owner = span_of(group)
-                self.spans.append((owner, group[0]))
-            self._add_input(owner)
-            self.shared += [(t, owner) for t in group if t is not owner]
+            self.arguments.setdefault(id(tensor.memory), []).append(tensor)
+        for group in self.arguments.values():
+            self._declare(group)
+
+    def _declare(self, group: list[Any]) -> None:
+        """Make an input of arguments that share memory: they are parts of what they span."""
+        owner = group[0]
+        if len(group) > 1:
+            for tensor in group:
+                self.sizes.untrack(tensor)
+        apart = len({(t.address, t.meta) for t in group}) > 1
+        if apart and len({t.meta.dtype for t in group}) == 1 and not any(map(wants_gradient, group)):
+            owner = span_of(group)
+            self.spans.append((owner, group[0]))
+        self._add_input(owner)
+        self.shared += [(t, owner) for t in group if t is not owner]
 
     def _add_input(self, tensor: Any) -> StorageState:
         if self.on_input is not None:
@@ -505,7 +517,9 @@ class Recorder:
     ) -> CaptureEntry:
         """A call on the tape; of an operand that it overwrites it keeps a copy."""
         self.taped.append((operands, [n for n, _ in outputs], overwritten))
-        return CaptureEntry(self, title, operands, outputs)
+        entry = CaptureEntry(self, title, operands, outputs)
+        self.ways.note_use(entry)
+        return entry
 
     def pending(self, node: Node, meta: TensorMeta) -> Any:
         """A tensor over new memory that does not exist yet."""
@@ -525,6 +539,8 @@ class Recorder:
     def note(self, tensor: Any, source: Any) -> None:
         """A tensor was made in the place of another one."""
         self.sizes.track(tensor, self.sizes.meta(source), self.sizes.offset(source))
+        if source.memory.pending is None:
+            self.sources[id(tensor)] = tensor, source
 
     def zeros(self, shape: tuple[int, ...], kind: dtype, device: Device) -> Any:
         """A new tensor of zeros on a device that the graph takes; also what undefined contents are."""
@@ -588,6 +604,17 @@ class Recorder:
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
         found = [(output, meta_of(_sizes(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
+
+    # -- backward ---------------------------------------------------------------------------------------
+    def run_backward(self, entry: Any, derivative: Any, places: Sequence[int], cotangents: Sequence[Any]) -> list[Any]:
+        """Record what an entry of an earlier segment gives: a function of what it saved and of the cotangents."""
+        saved, numbers = self.ways.saved(entry, places, derivative.saved_numbers)
+        nodes = [self.read(t) for t in (*saved, *cotangents)] + [self.number(n) for n in numbers]
+        graph, device = derivative.backward.graph, entry.metas[0].device
+        outputs = rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, nodes, strict=True)))
+        self._note(derivative.backward.name, outputs)
+        made = iter(self.results("", [], [(n, meta_of(_sizes(n.shape), n.dtype, None, device)) for n in outputs]))
+        return [next(made) if given else None for given in derivative.given]
 
     # -- changes ----------------------------------------------------------------------------------------
     def write(self, tensor: Any, value: Node, followed: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -181,8 +182,9 @@ class Runner:
 class Writer:
     """Closes recordings of one trace, and knows the variables of tensors."""
 
-    def __init__(self, trace: Trace, new_recorder: Any) -> None:
+    def __init__(self, trace: Trace, new_recorder: Any, own: dict[int, Any]) -> None:
         self.trace = trace
+        self.own = own  # the tape entries of segments, by id
         self.new_recorder = new_recorder
         self.entries: list[tuple[str, Any]] = []  # a variable and the tape entry behind it, of each segment that is differentiable
         self.gradients: dict[int, str] = {}  # the variables of what leaves had as gradients when they were first looked at
@@ -217,13 +219,21 @@ class Writer:
         for name, known in beside:
             if known.meta.dtype is tensor.meta.dtype:
                 return self._alias(tensor, name, known)
+        source = self.recorder.sources.get(id(tensor), (None, None))[1]
+        if source is not None:
+            return self._alias(tensor, self.name(source), source)
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
 
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
-        base = self.name(view.base)
-        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base, (view.steps,)), lambda: tensor)
+        base, steps = "", view.steps
+        for name, known in trace.by_memory.get(id(tensor.memory), ()):  # what it is a view of may be one itself
+            shown = known.view_of
+            if shown is not None and shown.base is view.base and known is not tensor:
+                if all(map(operator.is_, shown.steps, view.steps)) and len(shown.steps) < len(view.steps):
+                    base, steps = name, view.steps[len(shown.steps) :]
+        name, value = trace.step(self._at_sizes(dispatch.apply_steps, base or self.name(view.base), (steps,)), lambda: tensor)
         trace.know(tensor, name)
         trace.know_also(value, name)
         trace.sizes.liken(value, tensor)
@@ -327,6 +337,7 @@ class _Closing:
         for tensor in () if trace.ghost else tensors:
             entry = operator_entry(tensor)
             self.writer.entries.append(trace.step(f"{start}{self.writer.name(tensor)})", lambda entry=entry: entry))
+        self.writer.own.update((id(e), e) for _, e in self.writer.entries)
 
     def _input(self, tensor: Any) -> str:
         for span, first in self.recorder.spans:
@@ -341,6 +352,7 @@ class _Closing:
         trace, recorder = self.trace, self.recorder
         given, read = "".join(f"{n}, " for n in names), "".join(f"{n}, " for n in numbers)
         runner: Runner | None = None
+        viewers = self._viewers()  # also keeps alive what only the recording held, or a cycle that may be collected any time
         while True:
             trace.sync()
             if trace.ghost:
@@ -364,7 +376,6 @@ class _Closing:
         step_names = [trace.tree.fresh("t") for _ in runner.results]
         for protection in self._protections():
             trace.step(protection, lambda: None, out=False)
-        viewers = self._viewers()  # also keeps alive what only the recording held
         sizes = "".join(f"{trace.sizes.names[n]}, " for n in runner.sizes)
         text = f"{trace.tree.constant(runner)}.run(({sizes}), ({given}), ({read}))"
 
@@ -386,7 +397,8 @@ class _Closing:
     def _note_entries(self, names: list[str], results: Sequence[Any]) -> None:
         """Remember which entries are behind the results, for `_protections` of later segments."""
         behind = {id(e): (n, e) for n, t in zip(names, results, strict=True) if (e := operator_entry(t)) is not None}
-        self.writer.entries += behind.values()
+        self.writer.own.update((key, e) for key, (_, e) in behind.items())
+        self.writer.entries += [(n, e) for n, e in behind.values() if e.saved]
 
     def _protections(self) -> list[str]:
         """Steps that copy what earlier segments saved for backward and this one overwrites; it is done at once."""
@@ -516,11 +528,11 @@ class AtSizes:
 
 
 def operator_entry(tensor: Any) -> Any:
-    """The entry of the call that computed a tensor or what it is a view of; None without one that saves something."""
+    """The entry of the call that computed a tensor or what it is a view of; None without one."""
     entry = tensor.entry
     while isinstance(entry, ViewReadEntry):
         entry = entry.edges[0][0] if entry.edges[0] is not None else None
-    return entry if isinstance(entry, OperatorEntry) and entry.saved else None
+    return entry if isinstance(entry, OperatorEntry) else None
 
 
 def protect(result: Any, changed: Any) -> None:

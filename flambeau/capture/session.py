@@ -18,6 +18,7 @@ from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
 from flambeau.capture.values import Box, frozen, is_ours, tensor_key
+from flambeau.capture.ways import Ways
 from flambeau.core import source_lines
 from flambeau.core.context import context, outside_capture
 from flambeau.core.events import counters
@@ -99,7 +100,9 @@ class Session:
         self.trace.line = self.line
         self.noted: set[int] = set()
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
-        self.writer = Writer(self.trace, self.new_recorder)
+        self.ways = Ways(self)
+        self.arguments: dict[int, list[Any]] = {}
+        self.writer = Writer(self.trace, self.new_recorder, self.ways.own)
         trace, writer = self.trace, self.writer
         trace.flush, trace.stopped, trace.redo_gradient = self.flush, self.stopped, writer.redo_gradient
         trace.run_pending, trace.on_leave = writer.run_pending, self.leaving
@@ -118,7 +121,8 @@ class Session:
     def new_recorder(self) -> Recorder:
         """What records from now on."""
         recorder = Recorder(self.trace.sizes, self.tree.shadow is not None)
-        recorder.on_value = self.needs_value
+        recorder.arguments = self.arguments
+        recorder.ways, recorder.on_value = self.ways, self.needs_value
         recorder.on_size = self.host_size
         recorder.on_look = self.look
         recorder.on_number, recorder.on_module = self.number, self.note_module
@@ -303,11 +307,12 @@ class Session:
         for i, value in enumerate(args):
             taken.append(self._take(f"args[{i}]", value, tensors, i))
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
-        if len(tensors) > 1 and trace.sizes.names:
+        if len(tensors) > 1 and (trace.sizes.names or any(t.view_of is not None for t in tensors)):
             names = ", ".join(self.writer.name(t) for t in tensors)
             trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
+            self.arguments = self.writer.recorder.arguments
         function = self.function
         if not isinstance(function, type) and not hasattr(function, "_modules"):
             trace.known[id(function)] = (constant(function), function)

@@ -79,8 +79,8 @@ def symbols_in(nodes: Sequence[Node]) -> set[str]:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Dense tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them. ``order`` names the axes as
-    they lie in memory, the last one closest together."""
+    """Tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them. They are dense, and ``order`` names
+    the axes as they lie in memory, the last one closest together; or their strides are ``strides``."""
 
     kind: type
     dtype: dtype
@@ -89,7 +89,12 @@ class Pattern:
     gradient: bool
     leaf: bool
     view: bool
-    order: tuple[int, ...]
+    order: tuple[int, ...] | None
+    strides: tuple[int, ...] | None = None
+
+    def laid_out(self, shape: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The strides of one of that shape."""
+        return self.strides if self.order is None else strides_in(self.order, shape)
 
     def __repr__(self) -> str:
         gradient, view = " that takes part in autograd" if self.gradient else "", " that is a view" if self.view else ""
@@ -109,7 +114,7 @@ class Pattern:
         """Whether metadata is that of one of them."""
         if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
             return False
-        if meta.strides != strides_in(self.order, meta.shape):
+        if meta.strides != self.laid_out(meta.shape):
             return False
         return all(size >= 2 if known is None else size == known for size, known in zip(meta.shape, self.dims, strict=True))
 
@@ -240,11 +245,13 @@ class Sizes(SizeScope):
         """How a check sees a tensor that comes from ``origin``: up to the sizes that differ from those seen there before."""
         kind, meta, gradient, leaf, shown = key
         order = order_of(meta)
-        if self.mode is False or order is None or not meta.shape:
+        free = shown is not None and not gradient  # what it is a view of, and where it begins there, is of no interest
+        if self.mode is False or (order is None and not free) or not meta.shape:
             return "tensor", key
         if shown is not None and (ARGUMENT.fullmatch(origin) is None or (gradient and not fits_all_sizes(tensor.view_of))):
             return "tensor", key
-        rest = (kind, meta.dtype, meta.device, order, gradient, leaf, shown is not None)
+        strides = meta.strides if order is None else None
+        rest = (kind, meta.dtype, meta.device, order, strides, gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
         marks = getattr(tensor, "__dict__", {})
         static = marks.get("_dynamo_static_indices", ())
@@ -255,9 +262,9 @@ class Sizes(SizeScope):
         if meta.shape not in seen:
             seen.append(meta.shape)
         dims = tuple([None if k in wanted and n >= 2 and k not in static else n for k, n in enumerate(meta.shape)])
-        if None not in dims:
+        if None not in dims and not free:
             return "tensor", key
-        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None, order)
+        return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None, order, strides)
 
     def open(self, tensor: Any, name: str, pattern: Pattern) -> None:
         """Give a tensor from outside symbols for its sizes."""
@@ -270,7 +277,7 @@ class Sizes(SizeScope):
             else:
                 dims.append(size)
         if self.trace.recording:
-            strides = None if meta.contiguous else strides_in(pattern.order, tuple(dims))
+            strides = None if meta.contiguous else pattern.laid_out(tuple(dims))
             self.track(tensor, meta_of(tuple(dims), meta.dtype, strides, meta.device))
 
     # -- tensors ----------------------------------------------------------------------------------------

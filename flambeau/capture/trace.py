@@ -335,6 +335,7 @@ class Trace:
         if twin is not None and twin is not real:
             real.entry, real.output, real._requires_grad = twin.entry, twin.output, twin._requires_grad
             real.seen_version = twin.seen_version
+            real._grad = real._grad if twin._grad is None else twin._grad
         return real
 
     def stand_in(self, value: Any) -> Any:

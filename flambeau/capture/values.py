@@ -129,7 +129,7 @@ def look_at(value: Any) -> tuple[str, Any]:
         return "value", value_key(value)
     if isinstance(value, TensorBase):
         return "tensor", tensor_key(value)
-    ours = kind is types.FunctionType and str(value.__module__).partition(".")[0] in ("flambeau", "torch")
+    ours = kind is types.FunctionType and str(value.__module__).partition(".")[0] == "flambeau"
     if kind is types.FunctionType and not ours:
         return "code", code_digest(value.__code__)
     if ours or isinstance(value, CLASSES) or is_ours(kind):

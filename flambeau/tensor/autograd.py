@@ -10,7 +10,7 @@ from flambeau.core.device import cpu
 from flambeau.ops.declare import ALL
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.tape import run_backward
+from flambeau.tensor.tape import all_hooks, call_hook, run_backward
 
 
 def backward(
@@ -81,6 +81,5 @@ def accumulate(leaf: Any, gradient: Any) -> None:
         leaf._grad = ALL["add"](leaf._grad, gradient)
     else:
         dispatch.call_into(ALL["add"], leaf._grad, (leaf._grad, gradient), {})
-    if leaf.post_accumulate_hooks:
-        for hook in list(leaf.post_accumulate_hooks.values()):
-            hook(leaf)
+    for hook in all_hooks(leaf)[2] if leaf.post_accumulate_hooks or context.capture is not None else ():
+        call_hook(hook, leaf)

@@ -375,15 +375,17 @@ class OperatorEntry(Entry):
         return out
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
-        found = _apply(self, cotangents)
+        capture = context.capture
+        closed = capture is not None and capture.ways.holds(self)
+        found = None if closed else _apply(self, cotangents)
         if found is not None:
             return found
         counters["eager_backwards"] += 1
         plan = self.plan
         derivative = plan.derivative
         assert isinstance(derivative, Derivative)
-        if context.capture is not None and not _is_unbound(plan):
-            context.capture.flush()  # what was saved before the capture differs from call to call
+        if capture is not None and not closed and not _is_unbound(plan):
+            capture.flush()  # what was saved before the capture differs from call to call
         present = [c for c, here in zip(cotangents, derivative.split.present, strict=True) if here]
         again = context.grad_enabled and len(derivative.split.extra) > len(derivative.split.constants)
         places: Sequence[int] = range(len(derivative.saved))
@@ -396,6 +398,8 @@ class OperatorEntry(Entry):
             else:
                 derivative, places = narrowed
                 present = [c for c in present if c is not None]
+        if capture is not None and closed:
+            return capture.run_backward(self, derivative, places, present)
         if self.saved is None and places:
             raise RuntimeError(SECOND_BACKWARD)
         numbers = [self.numbers[j] for j in derivative.saved_numbers]
@@ -429,7 +433,9 @@ class OperatorEntry(Entry):
         return narrow, chosen
 
     def release(self) -> None:
-        if self.saved:
+        if context.capture is not None and context.capture.ways.holds(self):
+            context.capture.ways.release(self)
+        elif self.saved:
             self.saved = None
 
 

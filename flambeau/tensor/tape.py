@@ -186,6 +186,7 @@ class _Engine:
         self.waiting: dict[Any, int] = {}
         self.ready: list[tuple[int, Entry]] = []
         self.summed: set[tuple[Any, int]] = set()  # whose gradient is a sum that nobody else has seen yet
+        self.late: list[tuple[TensorBase, TensorBase]] | None = None if context.capture is None else []  # leaves with their gradients
 
     def run(self, roots: Sequence[tuple[Any, int, TensorBase]]) -> dict[int, TensorBase]:
         self.needed = self._leading_to_wanted([r for r, _, _ in roots])
@@ -208,7 +209,14 @@ class _Engine:
                 self.waiting[edge[0]] -= 1
                 if not self.waiting[edge[0]]:
                     self._make_ready(edge[0])
+        self._finish_late()
         return self.found
+
+    def _finish_late(self) -> None:
+        """In a capture a hook of a leaf may end the segment; then no entry of it may be left."""
+        late, self.late = self.late, None if self.late is None else []
+        for target, gradient in context.capture.ways.in_order(late) if late else ():
+            self._finish_leaf(target, gradient)
 
     def _leading_to_wanted(self, roots: Sequence[Any]) -> set[Any] | None:
         if self.wanted is None:
@@ -261,7 +269,13 @@ class _Engine:
         slots = self.pending.pop(target, None)
         if slots is None or slots[0] is None:
             return
-        gradient = _run_tensor_hooks(target.hooks, slots[0])
+        if self.late is None:
+            self._finish_leaf(target, slots[0])
+        else:
+            self.late.append((target, slots[0]))
+
+    def _finish_leaf(self, target: Any, gradient: TensorBase) -> None:
+        gradient = _run_leaf_hooks(target, gradient)
         if self.wanted is None:
             self.accumulate(target, gradient)
         elif (target, 0) in self.wanted:
@@ -270,6 +284,8 @@ class _Engine:
     def _run_entry(self, entry: Entry, cotangents: list[TensorBase | None] | None) -> Sequence[TensorBase | None]:
         if cotangents is None:
             return [None] * len(entry.edges)
+        if self.late and any(all_hooks(entry)):
+            self._finish_late()
         cotangents = _run_hooks_before(entry, cotangents)
         if self.wanted is not None:
             for output, gradient in enumerate(cotangents):
@@ -282,12 +298,13 @@ class _Engine:
 
 def _run_hooks_before(entry: Entry, cotangents: list[TensorBase | None]) -> list[TensorBase | None]:
     """What the hooks of an entry's outputs and its own make of its cotangents."""
-    for output, hooks in entry._output_hooks.items() if entry._output_hooks else ():
+    outputs, before, _ = all_hooks(entry)
+    for output, hooks in outputs:
         gradient = cotangents[output]
         if gradient is not None:
             cotangents[output] = _run_tensor_hooks(hooks, gradient)
-    for hook in list(entry._pre_hooks) if entry._pre_hooks else ():
-        changed = hook(tuple(cotangents))
+    for hook in before:
+        changed = call_hook(hook, tuple(cotangents))
         if changed is not None:
             cotangents = list(changed) if isinstance(changed, (tuple, list)) else [changed]
     return cotangents
@@ -300,8 +317,8 @@ def _apply(entry: Entry, cotangents: list[TensorBase | None], retain_graph: bool
         _look_for_nan(entry, gradients)
     if not retain_graph:
         entry.release()
-    for hook in list(entry._hooks) if entry._hooks else ():
-        changed = hook(tuple(gradients), tuple(cotangents))
+    for hook in all_hooks(entry)[2]:
+        changed = call_hook(hook, tuple(gradients), tuple(cotangents))
         if changed is not None:
             gradients = list(changed) if isinstance(changed, (tuple, list)) else [changed]
     return gradients
@@ -341,7 +358,7 @@ def run_backward(
     context.grad_enabled = create_graph
 
     def accumulate_hooked(leaf: TensorBase, gradient: TensorBase) -> None:
-        accumulate(leaf, _run_tensor_hooks(leaf.hooks, gradient))
+        accumulate(leaf, _run_leaf_hooks(leaf, gradient))
 
     try:
         if inputs is None and _walk(roots, retain_graph, _run_unusual, accumulate_hooked, add) is not NotImplemented:
@@ -355,9 +372,33 @@ def _key(tensor: TensorBase) -> tuple[Any, int]:
     return (tensor, 0) if tensor.entry is None else (tensor.entry, tensor.output)
 
 
-def _run_tensor_hooks(hooks: dict[int, Any] | None, gradient: TensorBase) -> TensorBase:
-    for hook in list(hooks.values()) if hooks else ():
-        changed = hook(gradient)
+# -- hooks ----------------------------------------------------------------------------------------------
+def hooks_of(owner: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Of an entry: (output, hooks) of its outputs, the hooks before and those after it; of a leaf: those before and after adding."""
+    if isinstance(owner, TensorBase):
+        after = owner.post_accumulate_hooks  # type: ignore[attr-defined]
+        return (), tuple(owner.hooks.values()) if owner.hooks else (), tuple(after.values()) if after else ()
+    outputs = [(output, tuple(hooks.values())) for output, hooks in owner._output_hooks.items()] if owner._output_hooks else ()
+    return tuple(outputs), tuple(owner._pre_hooks or ()), tuple(owner._hooks or ())
+
+
+def all_hooks(owner: Any) -> tuple[Any, Any, Any]:
+    """`hooks_of`; a capture knows what they were when backward began."""
+    return hooks_of(owner) if context.capture is None else context.capture.ways.hooks_of(owner)
+
+
+def call_hook(hook: Callable[..., Any], *args: Any) -> Any:
+    """Call a hook; a capture interprets it."""
+    return hook(*args) if context.capture is None else context.capture.ways.call_hook(hook, args)
+
+
+def _run_leaf_hooks(leaf: TensorBase, gradient: TensorBase) -> TensorBase:
+    return _run_tensor_hooks(all_hooks(leaf)[1], gradient)
+
+
+def _run_tensor_hooks(hooks: Sequence[Any], gradient: TensorBase) -> TensorBase:
+    for hook in hooks:
+        changed = call_hook(hook, gradient)
         if changed is not None:
             gradient = changed
     return gradient

@@ -226,11 +226,14 @@ class TensorCore(TensorBase):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.entry is not None and not self.retains:
             self.retains = True
+            self.register_hook(self._keep_gradient)
 
-            def keep(gradient: Any) -> None:
-                self._grad = gradient if self._grad is None else self._grad + gradient
-
-            self.register_hook(keep)
+    def _keep_gradient(self, gradient: Any) -> None:
+        held = self
+        if context.capture is not None:
+            held = context.capture.ways.session.trace.stand_in(self)
+            context.capture.gradient_read(held)
+        held._grad = gradient if held._grad is None else held._grad + gradient
 
     @property
     def retains_grad(self) -> bool:

@@ -210,6 +210,31 @@ def test_how_much_python_a_call_runs(made: Any) -> None:
         assert counters["captures"] == before
 
 
+def test_a_value_before_backward_parts_a_step_in_two() -> None:
+    """A guard, then backward and the optimizer: two segments, and nothing that Python does for the replay."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    norms = []
+    model[0].weight.register_hook(lambda gradient: norms.append(gradient.norm()))
+
+    @torch.compile
+    def step(x: Any, y: Any) -> Any:
+        loss = F.mse_loss(model(x), y)
+        if not torch.isfinite(loss):
+            return None
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    calls = [tensors(1, 3, 4) + tensors(1, 3, 1) for _ in range(4)]
+    losses = [step(*call) for call in calls]
+    assert len(losses) == len(norms) == 4
+    explained = step.explain()
+    assert (explained.segments, explained.captures, explained.python) == (2, 1, [])
+    assert reasons_of(lambda: step(*calls[0])) == {}
+
+
 def picture(value: Any) -> Any:
     """A value with the contents of its tensors."""
     if isinstance(value, torch.Tensor):

@@ -16,6 +16,7 @@ from tests.capture.corpus import (
     overriding,
     posts,
     reports,
+    steps,
     tensors,
     training,
     whole,
@@ -25,5 +26,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions",
-    "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "stressed", "tensors", "training", "whole",
+    "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "steps", "stressed", "tensors", "training",
+    "whole",
 ]  # fmt: skip
