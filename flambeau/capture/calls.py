@@ -64,7 +64,7 @@ VALUES = frozenset((
     "__dlpack__", "argwhere", "bincount", "isin", "cpu", "cuda", "untyped_storage", "storage", "nonzero_static",
 ))  # fmt: skip
 # Methods that change what a tensor object is, not its values.
-MARKS = frozenset(("requires_grad_", "detach_", "set_", "resize_", "share_memory_"))
+MARKS = frozenset(("requires_grad_", "detach_", "set_", "share_memory_"))
 HOOKS_OF_TENSORS = frozenset(("register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
 # Those after which other code shares memory with a tensor.
 EXPORTS = frozenset(("numpy", "__array__", "__dlpack__", "from_numpy", "from_dlpack", "frombuffer", "data_ptr"))
@@ -345,7 +345,8 @@ class Calls(Operators):
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
-        if tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1])):
+        marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
+        if marks or self._resizes(name, owner, args, kwargs):
             return self.host(function, args, kwargs, forget=False)
         if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
             self.hooked.add(id(owner))
@@ -363,9 +364,6 @@ class Calls(Operators):
         ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
-        into = kwargs.get("out")
-        if isinstance(into, TensorBase) and into.meta.numel == 0 and self.outside(into):  # it gets another size
-            return self.host(function, args, kwargs, forget=False)
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
@@ -384,6 +382,11 @@ class Calls(Operators):
             found = attempted(self, lambda: self.attempt(function, plain, options))
             return self.host(function, args, kwargs) if found is None else found[0]
         return self.attempt(function, plain, options)
+
+    def _resizes(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a tensor gets another size; what was known of its sizes ends here."""
+        into = (owner if isinstance(owner, TensorBase) else (*args, None)[0]) if name == "resize_" else kwargs.get("out")
+        return isinstance(into, TensorBase) and (name == "resize_" or into.meta.numel == 0) and self._now(into) is into
 
     def _set_hook(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0] if owner is None else owner

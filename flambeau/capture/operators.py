@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -283,7 +284,9 @@ class Operators(Places):
                 if len(items) > count:
                     break
         if len(items) > count:
-            raise ValueError(f"too many values to unpack (expected {count})")
+            counted = sys.version_info >= (3, 14) and type(value) in (tuple, list, dict)
+            got = f", got {self.trace.fix(self.call(len, (value,), {}))}" if counted else ""
+            raise ValueError(f"too many values to unpack (expected {count}{got})")
         if len(items) < count:
             raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
         return items

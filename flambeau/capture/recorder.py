@@ -779,5 +779,10 @@ class Recorder:
         assert self.on_value is not None
         self.on_value(reason)
 
+    def left_with(self, tensor: Any, reason: str) -> Any:
+        """Record nothing more; the tensor that the program goes on with where this one is the ghost's."""
+        self.flush(reason)
+        return self.sizes.trace.original(tensor)
+
 
 __all__ = ["CaptureEntry", "Recorder", "StorageState", "wants_gradient"]

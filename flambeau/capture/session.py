@@ -346,12 +346,14 @@ class Session:
                     trace.block.end = End(kind, text)
         if kind == "raise":
             trace.sizes.empty(value)
+        for twin, _ in trace.twins.values():  # what the replay let out holds those that they stand for
+            trace.original(twin)
         return unboxed(trace, value) if trace.twins or kind == "return" else value
 
     def in_try(self) -> bool:
         """Whether a handler of the program may catch what is raised now, or an effect may see that it was not raised yet."""
         for frame in self.machine.frames:
-            landing = frame.program.landing(frame.position - 1)
+            landing = frame.program.catcher(frame.position - 1)
             if landing is not None and not self._only_restores(frame, landing.depth):
                 return True
         return False

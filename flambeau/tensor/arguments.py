@@ -62,13 +62,14 @@ def write_out(out: Any, result: Any) -> Any:
         )
     target: Any = out
     if target.meta.shape != result.meta.shape:
-        if target.meta.numel:
+        before = target.meta
+        target.resize_(result.meta.shape)
+        if before.numel:
             warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(target.meta.shape)}, which does not match the "
-                f"required output shape {list(result.meta.shape)}. Resize it to zero elements with out.resize_(0) first.",
+                f"An output with one or more elements was resized since it had shape {list(before.shape)}, which does not match the "
+                f"required output shape {list(target.meta.shape)}. Resize it to zero elements with out.resize_(0) first.",
                 stacklevel=3,
             )
-        target.resize_(result.meta.shape)
     dispatch.check_target("out=", result, target)
     if result is not target:
         dispatch.call_into(ops.assign, target, (target, result), {})

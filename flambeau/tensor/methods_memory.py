@@ -166,6 +166,10 @@ class MemoryMethods(TensorBase):
         if self.meta.device is not cpu:
             raise NotImplementedError(f"resize_: a tensor on {self.meta.device} cannot be resized; make a new one and copy_() into it")
         wanted = meta_of(tuple(int(n) for n in given_sizes(sizes)), self.meta.dtype)
+        if context.capture is not None and (real := context.capture.left_with(self, "resize_() gives a tensor other memory")) is not self:
+            real.resize_(wanted.shape)
+            self.memory, self.address, self.meta = real.memory, real.address, real.meta
+            return self
         offset = self.address - self.memory.address
         if offset + wanted.nbytes > self.memory.nbytes:
             memory = Storage(offset + wanted.nbytes)

@@ -16,6 +16,8 @@ from flambeau.capture.machine.markers import NULL, Unsupported
 
 Handler = Callable[[Any, Any], "int | None"]
 Pairs = list[tuple[Handler, Any]]
+# Handlers that put variables of comprehensions back, or see to StopIteration.
+RESTORING = ("swap", "pop_top", "store_fast", "store_cell", "stop_iteration_error")
 
 
 class Landing(NamedTuple):
@@ -89,6 +91,16 @@ class Program:
         """Where an exception raised by that instruction goes on in this function."""
         for row in self.landings:
             if row.start <= index < row.end:
+                return row
+        return None
+
+    def catcher(self, index: int) -> Landing | None:
+        """As `landing`, past what the compiler has put around comprehensions and generators, which raises the same again."""
+        while row := self.landing(index):
+            index = row.target
+            while self.instructions[index][0].__name__ in RESTORING:
+                index += 1
+            if self.instructions[index][0].__name__ != "reraise":
                 return row
         return None
 

@@ -92,9 +92,9 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         try:
             throw: Any = None if isinstance(error, GeneratorExit) else getattr(waited_for, "throw", None)
             if throw is not None:
-                return throw(error)
+                return self.frame.semantics.call(throw, (error,), {})
             if isinstance(error, GeneratorExit):
-                _close(waited_for)
+                self._close(waited_for)
         except StopIteration as stop:
             error, ended = stop, None if throw is None else stop
         except BaseException as other:
@@ -124,7 +124,7 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         if waited_for is not None:
             self._enter()
             try:
-                _close(waited_for)
+                self._close(waited_for)
             except BaseException as other:
                 error = other
             finally:
@@ -136,6 +136,11 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         except StopIteration as stop:
             return stop.value if sys.version_info >= (3, 13) else None
         raise RuntimeError("generator ignored GeneratorExit")
+
+    def _close(self, iterator: Any) -> None:
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            self.frame.semantics.call(close, (), {})
 
     def __del__(self) -> None:
         if self.gi_suspended:
@@ -200,9 +205,3 @@ def _exception(kind: Any, value: Any, traceback: Any) -> BaseException:
     else:
         raise TypeError(f"exceptions must be classes or instances deriving from BaseException, not {type(kind).__name__}")
     return error if traceback is None else error.with_traceback(traceback)
-
-
-def _close(iterator: Any) -> None:
-    close = getattr(iterator, "close", None)
-    if close is not None:
-        close()

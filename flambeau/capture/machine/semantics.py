@@ -394,8 +394,8 @@ class Semantics:
     def enter_context(self, manager: Any) -> tuple[Any, Any]:
         enter, leave = special_method(manager, "__enter__"), special_method(manager, "__exit__")
         if enter is None or leave is None:
-            missed = "" if enter is None else " (missed __exit__ method)"
-            raise TypeError(f"'{qualified_name(type(manager))}' object does not support the context manager protocol{missed}")
+            with manager:  # raises, in the words of this Python
+                pass
         return leave, self.call(enter, (), {})
 
     def exit_context(self, leave: Any, error: BaseException | None) -> Any:
@@ -442,8 +442,3 @@ class Semantics:
 def name_error(name: str) -> NameError:
     """The error of a global name that is not there; Python's own suggestions need the name."""
     return NameError(f"name '{name}' is not defined", name=name)
-
-
-def qualified_name(cls: type) -> str:
-    """A type's name as CPython prints it in messages."""
-    return cls.__name__

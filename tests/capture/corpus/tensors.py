@@ -328,6 +328,32 @@ def out_arguments():
 
 
 @program()
+def tensors_that_get_another_size():
+    def f(x):
+        made, other = torch.empty(0), x * 2
+        made.resize_(x.shape)
+        made.copy_(x)
+        other.resize_(2)
+        return made + 1, other, torch.add(x, 1, out=torch.empty(0))
+
+    return f, [(ramp(3),), (ramp(3) + 1,), (ramp(4),), (ramp(3),)]
+
+
+@program()
+def base_of_a_changed_view_in_a_list():
+    def f(x):
+        base = x + 1.0
+        view, held = base.view(2, 2), [base]
+        s = x[1] * 0.5
+        while s < 2:
+            s = s + 0.75
+        view.clamp_(max=0)
+        return view, held
+
+    return f, [(ramp(4),), (ramp(4, start=1.5, step=-0.5, grad=True),), (ramp(4, start=-1.0, step=0.375, grad=True),)]
+
+
+@program()
 def set_data_between_calls():
     w = ramp(3, grad=True)
 
