@@ -107,6 +107,7 @@ class FunctionContext(Entry):
             place = -1 if t is None else places.get(id(t), -1)
             if t is not None and place >= 0 and results[place].entry is self:
                 # The result itself would keep this entry alive for ever.
+                t.count_changes()
                 t = dispatch.another(t)
             else:
                 place = -1

@@ -28,6 +28,7 @@ class Saved(SavedFields):
 
     def __init__(self, tensor: TensorBase, output: int = -1) -> None:
         self.tensor = tensor
+        tensor.count_changes()
         self.version = tensor.memory.version
         self.output = output  # >= 0: it is this output of the entry itself, kept without its entry to avoid a cycle
 

@@ -166,6 +166,23 @@ def test_detach_shares_memory_and_version() -> None:
     assert y.is_leaf and not y.requires_grad
 
 
+def test_changes_through_data_do_not_count_until_it_is_saved() -> None:
+    x = leaf(3)
+    y = x * 2
+    z = (y * y).sum()
+    y.data[0] = 5.0
+    y.data.mul_(2).view(-1)[1:].add_(1)
+    assert y._version == 0
+    z.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * y.detach().numpy())
+    for change in (lambda d: d.mul_(2), lambda d: d[:1].zero_()):
+        part = y.data
+        product = (x * part).sum()
+        change(part)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
+
+
 def test_tensor_hooks() -> None:
     x = leaf(2)
     y = x * 3
