@@ -256,6 +256,17 @@ def _placing(map_location: Any) -> Callable[[Tensor, str], Tensor]:
     return place
 
 
+def _only_weights(wanted: bool | None) -> bool:
+    """What is asked for, unless PyTorch's variables of the environment say otherwise."""
+    yes = ("1", "y", "yes", "true")
+    always, never = (os.environ.get(f"TORCH_FORCE_{name}WEIGHTS_ONLY_LOAD", "0") in yes for name in ("", "NO_"))
+    if always and never:
+        raise RuntimeError(
+            "load: only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD may be set, but both are; unset one"
+        )
+    return always or (not never if wanted is None else wanted)
+
+
 def load(
     f: File, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
     **pickle_load_args: Any,
@@ -264,7 +275,8 @@ def load(
 
     ``map_location``: where tensors go, a device, a dictionary of such, or a function of (storage, location) whose result, unless it
     is None, means the CPU; by default they go where they were. With ``weights_only`` (the default) the file can name nothing but
-    tensors, containers and what `add_safe_globals` allows: pickle.UnpicklingError otherwise.
+    tensors, containers and what `add_safe_globals` allows: pickle.UnpicklingError otherwise. The variables
+    TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD change it for a process, the latter only the default.
     """
     if _options["skip"]:
         raise NotImplementedError("load: inside skip_data nothing is read; leave the block first")
@@ -284,7 +296,7 @@ def load(
         order = f"{prefix}/byteorder"
         if order in archive.namelist() and archive.read(order) != b"little":
             raise NotImplementedError("load: files of big-endian machines are not read")
-        return _Reader(archive, prefix, _placing(map_location), weights_only is not False).load()
+        return _Reader(archive, prefix, _placing(map_location), _only_weights(weights_only)).load()
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:

@@ -49,6 +49,13 @@ def is_initialized() -> bool:
     return driver.is_loaded()
 
 
+def __getattr__(name: str) -> Any:
+    """``_initialized``, which programs ask before they keep the states of generators."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def device_count() -> int:
     """How many GPUs this process may use."""
     return driver.load().device_count() if driver.is_present() else 0

@@ -10,6 +10,7 @@ from flambeau.core import dtypes
 from flambeau.sparse.tensor import CooTensor, CsrTensor, SparseTensor, Table
 from flambeau.tensor import Tensor
 from flambeau.tensor.functions_index import unique
+from flambeau.tensor.type_info import promote_types
 
 __all__ = ["addmm", "log_softmax", "mm", "softmax", "sum"]
 
@@ -137,7 +138,8 @@ def _add_dense(a: Any, b: Any, alpha: Any) -> Any:
         x = b.to_sparse_coo()
         if a.shape != b.shape:
             raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
-        return a.index_put(tuple(x.places.unbind(0)), ops.mul(x.held, alpha), accumulate=True)
+        both = promote_types(a.dtype, x.dtype)
+        return ops.to_dtype(a, both).index_put(tuple(x.places.unbind(0)), ops.to_dtype(ops.mul(x.held, alpha), both), accumulate=True)
     return NotImplemented
 
 
@@ -145,7 +147,10 @@ def _add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     found = _add(a, b, alpha=alpha)
     if found is NotImplemented or isinstance(a, SparseTensor):
         return NotImplemented
-    return a.index_put_(tuple(b.to_sparse_coo().places.unbind(0)), ops.mul(b.to_sparse_coo().held, alpha), accumulate=True)
+    if found.dtype != a.dtype:
+        raise RuntimeError(f"add_: a result of type {found.dtype} cannot be stored in a tensor of type {a.dtype}; use add")
+    x = b.to_sparse_coo()
+    return a.index_put_(tuple(x.places.unbind(0)), ops.to_dtype(ops.mul(x.held, alpha), a.dtype), accumulate=True)
 
 
 def _mul(a: Any, b: Any) -> Any:

@@ -24,8 +24,10 @@ TENSORS = (TensorBase, OverridingObject)
 _TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim", "axes": "dim"}
 
 
-def given_sizes(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``(2, 3)`` of both ``f(2, 3)`` and ``f((2, 3))``."""
+def given_sizes(sizes: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
+    """``(2, 3)`` of all of ``f(2, 3)``, ``f((2, 3))`` and, as ``named``, ``f(size=(2, 3))``."""
+    if named is not None:
+        sizes = (named,)
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         return tuple(sizes[0])
     return sizes

@@ -19,7 +19,8 @@ class TensorBase(TensorFields):
 
     ``memory`` is the storage, ``address`` the first element's address, ``meta`` shape, strides and dtype. ``entry`` is the tape
     entry and ``output`` which of its results this is; a leaf has none. ``view_of`` is set on views. ``seen_version`` is the
-    storage's version at which ``entry`` was right.
+    storage's version at which ``entry`` was right. On a tensor from ``.data`` it is -1: changes in place through it do not count,
+    until something saves it for backward.
     """
 
     __slots__ = ()
@@ -41,6 +42,16 @@ class TensorBase(TensorFields):
         if context.capture is not None:
             return context.capture.offset(self) // self.meta.dtype.itemsize
         return (self.address - self.memory.address) // self.meta.dtype.itemsize
+
+    def uncounted(self) -> TensorBase | None:
+        """The tensor from ``.data``, which is this or which this shows, whose changes in place do not count; None for others."""
+        base = self if self.view_of is None else self.view_of.base
+        return base if base.seen_version == -1 else None
+
+    def count_changes(self) -> None:
+        """Count changes in place from here on also where this comes from ``.data``."""
+        if (data := self.uncounted()) is not None:
+            data.seen_version = 0
 
     @property
     def kind(self) -> dtype:

@@ -278,7 +278,7 @@ def _execute(plan: CallPlan, tensors: Sequence[Any], numbers: Sequence[Any]) -> 
             results.append(new_tensor(operand.memory, operand.address, operand.meta))
         else:
             results.append(tensors[target])
-            tensors[target].memory.version += 1
+            tensors[target].memory.version += tensors[target].uncounted() is None
     if plan.derivative is not None:
         record(plan, tensors, numbers, results)
     return results[: plan.count]
@@ -359,6 +359,7 @@ class OperatorEntry(Entry):
                 saved.version -= 1  # it has just been overwritten
             return saved
         result = results[index if kind == "output" else plan.count + index]
+        result.count_changes()
         return Saved(_unrecorded(result), index if kind == "output" else -1)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.context import context
+from flambeau.runtime.native.records import next_sequence
 from flambeau.runtime.storage import TensorMeta
 from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
@@ -93,6 +94,7 @@ class FunctionContext(Entry):
         constant = {id(t) for t in self._without_gradient}
         if recorded:
             self.edges = edges
+            self.sequence = next_sequence()  # an edge may lead to an entry that was made just now, for a view whose base had changed
             self.metas = [r.meta if isinstance(r, TensorBase) else None for r in results]  # type: ignore[misc]
             for position, (result, output) in enumerate(zip(results, outputs, strict=True)):
                 if isinstance(result, TensorBase) and result.meta.dtype.is_inexact and id(output) not in constant:
@@ -107,6 +109,7 @@ class FunctionContext(Entry):
             place = -1 if t is None else places.get(id(t), -1)
             if t is not None and place >= 0 and results[place].entry is self:
                 # The result itself would keep this entry alive for ever.
+                t.count_changes()
                 t = dispatch.another(t)
             else:
                 place = -1

@@ -378,9 +378,9 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     return ops.rot90(input, k, tuple(dims))
 
 
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Any, *given: Any, dims: Any = None) -> Any:
     """Whole copies: ``dims[i]`` of them along dimension i, missing leading ones being 1."""
-    return ops.tile(input, given_sizes(dims))
+    return ops.tile(input, given_sizes(given, dims))
 
 
 def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:

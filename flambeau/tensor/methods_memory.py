@@ -159,13 +159,13 @@ class MemoryMethods(TensorBase):
     def zero_(self) -> Self:
         return call_into(ops.assign, self, (self, 0), {})
 
-    def resize_(self, *sizes: Any, memory_format: Any = None) -> Self:
+    def resize_(self, *given: Any, size: Any = None, memory_format: Any = None) -> Self:
         """Change the shape, with new memory where the old does not suffice; new elements are undefined."""
         if context.grad_enabled and self._requires_grad:
             raise RuntimeError("cannot resize variables that require grad")
         if self.meta.device is not cpu:
             raise NotImplementedError(f"resize_: a tensor on {self.meta.device} cannot be resized; make a new one and copy_() into it")
-        wanted = meta_of(tuple(int(n) for n in given_sizes(sizes)), self.meta.dtype)
+        wanted = meta_of(tuple(int(n) for n in given_sizes(given, size)), self.meta.dtype)
         if context.capture is not None and (real := context.capture.left_with(self, "resize_() gives a tensor other memory")) is not self:
             real.resize_(wanted.shape)
             self.memory, self.address, self.meta = real.memory, real.address, real.meta

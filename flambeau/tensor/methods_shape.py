@@ -24,10 +24,10 @@ class ShapeMethods(TensorBase):
     __slots__ = ()
 
     # -- shape ------------------------------------------------------------------------------------------
-    def view(self, *shape: Any, size: Any = None) -> Tensor:
+    def view(self, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """The same memory in another shape; with a dtype of the same width, in another type."""
-        if len(shape) == 1 and hasattr(shape[0], "itemsize"):
-            return self._viewed_as(shape[0])
+        if dtype is not None or (len(shape) == 1 and hasattr(shape[0], "itemsize")):
+            return self._viewed_as(shape[0] if dtype is None else dtype)
         return ops.view(self, given_sizes(shape) if size is None else tuple(size))
 
     def _viewed_as(self, dtype: dtype) -> Tensor:
@@ -49,8 +49,8 @@ class ShapeMethods(TensorBase):
     def view_as(self, other: Tensor) -> Tensor:
         return ops.view(self, other.meta.shape)
 
-    def reshape(self, *shape: Any) -> Tensor:
-        return ops.reshape(self, given_sizes(shape))
+    def reshape(self, *given: Any, shape: Any = None) -> Tensor:
+        return ops.reshape(self, given_sizes(given, shape))
 
     def reshape_as(self, other: Tensor) -> Tensor:
         return ops.reshape(self, other.meta.shape)
@@ -73,8 +73,8 @@ class ShapeMethods(TensorBase):
     def unsqueeze(self, dim: int) -> Tensor:
         return ops.unsqueeze(self, dim)
 
-    def expand(self, *size: Any, implicit: bool = False) -> Tensor:
-        return ops.expand(self, given_sizes(size))
+    def expand(self, *given: Any, size: Any = None, implicit: bool = False) -> Tensor:
+        return ops.expand(self, given_sizes(given, size))
 
     def expand_as(self, other: Tensor) -> Tensor:
         return ops.expand(self, other.meta.shape)
@@ -106,8 +106,8 @@ class ShapeMethods(TensorBase):
             raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.meta.shape)}-D tensor.")
         return ops.transpose(self, -2, -1)
 
-    def permute(self, *dims: Any) -> Tensor:
-        return ops.permute(self, given_sizes(dims))
+    def permute(self, *given: Any, dims: Any = None) -> Tensor:
+        return ops.permute(self, given_sizes(given, dims))
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
         return ops.movedim(self, source, destination)
@@ -164,8 +164,8 @@ class ShapeMethods(TensorBase):
         return functions.dsplit(self, indices_or_sections)
 
     # -- copies in another order ------------------------------------------------------------------------
-    def flip(self, *dims: Any) -> Tensor:
-        return ops.flip(self, given_sizes(dims))
+    def flip(self, *given: Any, dims: Any = None) -> Tensor:
+        return ops.flip(self, given_sizes(given, dims))
 
     def fliplr(self) -> Tensor:
         return functions.fliplr(self)
@@ -179,11 +179,11 @@ class ShapeMethods(TensorBase):
     def rot90(self, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         return ops.rot90(self, k, tuple(dims))
 
-    def repeat(self, *repeats: Any) -> Tensor:
-        return ops.repeat(self, given_sizes(repeats))
+    def repeat(self, *given: Any, repeats: Any = None) -> Tensor:
+        return ops.repeat(self, given_sizes(given, repeats))
 
-    def tile(self, *dims: Any) -> Tensor:
-        return ops.tile(self, given_sizes(dims))
+    def tile(self, *given: Any, dims: Any = None) -> Tensor:
+        return ops.tile(self, given_sizes(given, dims))
 
     def repeat_interleave(self, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
         return functions.repeat_interleave(self, repeats, dim, output_size=output_size)

@@ -28,6 +28,7 @@ class Saved(SavedFields):
 
     def __init__(self, tensor: TensorBase, output: int = -1) -> None:
         self.tensor = tensor
+        tensor.count_changes()
         self.version = tensor.memory.version
         self.output = output  # >= 0: it is this output of the entry itself, kept without its entry to avoid a cycle
 
@@ -260,6 +261,8 @@ class _Engine:
     def _leading_to_wanted(self, roots: Sequence[Any]) -> set[Any] | None:
         if self.wanted is None:
             return None
+        # Edges lead to entries that were made before: what is older than all that is wanted leads to none of it.
+        oldest = min((t.sequence if isinstance(t, Entry) else -1 for t, _ in self.wanted), default=-1)
         needed: set[Any] = set()
         seen: set[Any] = set()
         stack: list[tuple[Any, bool]] = [(r, False) for r in roots if isinstance(r, Entry)]
@@ -268,7 +271,7 @@ class _Engine:
             if done:
                 if any(e is not None and (e in self.wanted or e[0] in needed) for e in entry.edges):
                     needed.add(entry)
-            elif entry not in seen:
+            elif entry not in seen and entry.sequence > oldest:
                 if isinstance(entry, LostEntry):
                     entry.apply([])
                 seen.add(entry)

@@ -211,8 +211,10 @@ class TensorCore(TensorBase):
 
     @property
     def data(self) -> Any:
-        """The same memory without history; assigning makes this tensor use the other's memory."""
-        return self.detach()
+        """The same memory without history, whose changes backward does not notice; assigning makes this tensor use the other's memory."""
+        out = self.detach()
+        out.seen_version = -1
+        return out
 
     @data.setter
     def data(self, value: Any) -> None:

@@ -80,7 +80,7 @@ class Tensor(
         seen = self.view(self.shape) if self._requires_grad and context.grad_enabled else self
         out = dispatch.another(self, cls)
         out.entry, out.output, out._requires_grad = seen.entry, seen.output, seen._requires_grad
-        out.view_of, out.seen_version = seen.view_of, seen.seen_version
+        out.view_of, out.seen_version = seen.view_of, max(seen.seen_version, 0)
         return out
 
     @staticmethod

@@ -166,6 +166,47 @@ def test_detach_shares_memory_and_version() -> None:
     assert y.is_leaf and not y.requires_grad
 
 
+def test_changes_through_data_do_not_count_until_it_is_saved() -> None:
+    x = leaf(3)
+    y = x * 2
+    z = (y * y).sum()
+    y.data[0] = 5.0
+    y.data.mul_(2).view(-1)[1:].add_(1)
+    assert y._version == 0
+    z.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * y.detach().numpy())
+    for change in (lambda d: d.mul_(2), lambda d: d[:1].zero_()):
+        part = y.data
+        product = (x * part).sum()
+        change(part)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
+
+
+def test_gradients_by_a_late_value_do_not_walk_what_is_older() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = leaf(3)
+    y = x * 1
+    part, other = y[:2], y[1:]
+    y.mul_(3)  # the views get their place on the tape anew where they are used
+    early = Doubled.apply(part)
+    late = early * other
+    for wanted, factor in ((early, other), (part, 2 * other), (other, early), (x, None)):
+        (found,) = torch.autograd.grad(late.sum(), [wanted], retain_graph=True)
+        if factor is not None:
+            np.testing.assert_allclose(found.numpy(), factor.detach().numpy())
+    a = 3 * x.detach().numpy()
+    np.testing.assert_allclose(found.numpy(), 6 * np.array([a[1], a[0] + a[2], a[1]]))
+
+
 def test_tensor_hooks() -> None:
     x = leaf(2)
     y = x * 3

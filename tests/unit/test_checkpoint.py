@@ -15,6 +15,8 @@ from flambeau.utils.checkpoint import (
     checkpoint_sequential,
     create_selective_checkpoint_contexts,
     detach_variable,
+    get_device_states,
+    set_device_states,
 )
 
 
@@ -118,6 +120,9 @@ def test_errors():
     assert detached.is_leaf and detached.requires_grad and number == 3
     with pytest.raises(RuntimeError, match="Only tuple of tensors"):
         detach_variable(x)
+    set_device_states(*get_device_states(x))
+    with pytest.raises(NotImplementedError, match=r"devices \[0\].*set_rng_state"):
+        set_device_states([0], [torch.get_rng_state()])
     sizes = iter((2, 3))
     y = checkpoint(lambda x: x.repeat(next(sizes)), torch.ones(2, requires_grad=True), use_reentrant=False)
     with pytest.raises(CheckpointError, match="must do the same every time"):

@@ -101,6 +101,19 @@ def test_weights_alone_name_nothing_else() -> None:
         torch.serialization.clear_safe_globals()
 
 
+def test_the_environment_says_what_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    assert isinstance(again(Settings()), Settings)
+    with pytest.raises(pickle.UnpicklingError):
+        again(Settings(), weights_only=True)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "true")
+    with pytest.raises(RuntimeError, match="only one of"):
+        again(Settings())
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    with pytest.raises(pickle.UnpicklingError):
+        again(Settings(), weights_only=False)
+
+
 def test_places() -> None:
     x = torch.ones(2)
     for place in ("cpu", torch.device("cpu"), {"cuda:0": "cpu"}, lambda storage, location: storage):

@@ -45,6 +45,14 @@ def test_operations_are_those_of_the_dense_matrix(form: Callable[[Any], Any]) ->
     _close(softmax, torch.where(dense == 0, -torch.inf, dense).softmax(1))
 
 
+def test_sums_with_dense_tensors_of_another_type() -> None:
+    whole = torch.sparse_coo_tensor([[0, 1], [1, 0]], [1, 2], (2, 2))
+    assert (torch.eye(2) + whole).tolist() == torch.eye(2).add_(whole).tolist() == [[1.0, 1.0], [2.0, 1.0]]
+    assert (torch.eye(2, dtype=torch.int64) + whole / 2).tolist() == [[1.0, 0.5], [1.0, 1.0]]
+    with pytest.raises(RuntimeError, match="cannot be stored"):
+        torch.eye(2, dtype=torch.int64).add_(whole / 2)
+
+
 def test_gradients_of_products() -> None:
     values, d, w = _random(6).requires_grad_(), _random(4, 5).requires_grad_(), _random(3, 5)
     (torch.sparse.mm(torch.sparse_coo_tensor(PLACES, values, (3, 4)), d) * w).sum().backward()

@@ -76,6 +76,16 @@ def test_views_of_a_changed_base_get_its_history() -> None:
     np.testing.assert_allclose(x.grad.numpy(), expected)
 
 
+def test_sizes_may_be_named() -> None:
+    x = torch.arange(6.0)
+    assert x.reshape(shape=(2, 3)).permute(dims=(1, 0)).shape == x.view(size=(3, 2)).shape == (3, 2)
+    assert x.expand(size=(2, 6)).shape == x.repeat(repeats=(2, 1)).shape == (2, 6)
+    assert x.flip(dims=(0,)).tolist() == x.tolist()[::-1]
+    assert x.tile(dims=(2,)).tolist() == torch.tile(x, dims=(2,)).tolist() == x.tolist() * 2
+    assert x.view(dtype=torch.int32).tolist() == x.view(torch.int32).tolist()
+    assert x.clone().resize_(size=(3,)).tolist() == [0.0, 1.0, 2.0]
+
+
 def test_reshape_copies_only_where_it_must() -> None:
     x = torch.arange(24).view(2, 3, 4)
     assert x.reshape(6, 4).data_ptr() == x.data_ptr()

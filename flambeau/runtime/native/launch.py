@@ -32,7 +32,7 @@ from flambeau.runtime.native.language import Array, Word, Words, bits_of_double,
 from flambeau.runtime.native.layouts import Object, Output, Patch, Plan, Scalar, Storage, Tensor, View, shared
 from flambeau.runtime.native.memory import FAILED, allocate, none, release, storage_new
 from flambeau.runtime.native.tape import record
-from flambeau.runtime.native.tensors import is_whole, tensor_new
+from flambeau.runtime.native.tensors import is_whole, tensor_new, uncounted
 
 # Kinds of plans: left to Python, kernels to run, results that share operands' memory.
 PYTHON, RUN, VIEWS = 0, 1, 2
@@ -382,5 +382,7 @@ def bump_versions(plan: Plan, made: Words) -> None:
     outputs: Array[Output] = plan.outputs
     for k in range(plan.made):
         if outputs[k].target >= 0:
-            memory = Tensor.at(made[k]).memory
-            memory.version += 1
+            changed = Tensor.at(made[k])
+            if not uncounted(changed):
+                memory = changed.memory
+                memory.version += 1

@@ -18,7 +18,7 @@ from flambeau.runtime.native.c_api import (
 from flambeau.runtime.native.language import Array, Word, Words, native
 from flambeau.runtime.native.layouts import Entry, Plan, Recording, Save, Saved, Tensor, shared
 from flambeau.runtime.native.memory import FAILED, visit_four
-from flambeau.runtime.native.tensors import tensor_new
+from flambeau.runtime.native.tensors import tensor_new, uncounted
 
 
 @native
@@ -68,13 +68,17 @@ def make_edges(recording: Recording, tensors: Words) -> Word:
 @native
 def make_saved(save: Save, tensors: Words, made: Words) -> Word:
     """One saved value; 0 with an error set. Of an output another tensor is kept, so that no cycle arises."""
-    kept = Tensor.at(0)
+    source = Tensor.at(tensors[save.index])
     if save.made:
         source = Tensor.at(made[save.index])
+    data = uncounted(source)
+    if data:
+        data.seen_version = 0
+    kept = source
+    if save.made:
         Py_IncRef(source.memory)
         kept = tensor_new(source.memory, source.address, source.meta)
     else:
-        kept = Tensor.at(tensors[save.index])
         Py_IncRef(kept)
     if not kept:
         return 0

@@ -47,6 +47,17 @@ def is_current(tensor: Tensor) -> Word:
     return view.type == shared.view_type and tensor.seen_version == tensor.memory.version
 
 
+@inline
+def uncounted(tensor: Tensor) -> Tensor:
+    """The tensor from ``.data``, which is this or which this shows, whose changes in place do not count; 0 for others."""
+    view: View = tensor.view_of
+    if view and view != shared.none:
+        tensor = Tensor.at(view.base)
+    if tensor.seen_version != -1:
+        tensor = Tensor.at(0)
+    return tensor
+
+
 @native
 def tensor_traverse(self: Tensor, visit: Word, argument: Word) -> Word:
     stop = visit_four(visit, argument, self.type, self.memory, self.meta, self.entry)
