@@ -21,6 +21,11 @@ from flambeau.core.dtypes import complex64 as complex64
 from flambeau.core.dtypes import complex128 as cdouble
 from flambeau.core.dtypes import complex128 as complex128
 from flambeau.core.dtypes import dtype as dtype
+from flambeau.core.dtypes import float8_e4m3fn as float8_e4m3fn
+from flambeau.core.dtypes import float8_e4m3fnuz as float8_e4m3fnuz
+from flambeau.core.dtypes import float8_e5m2 as float8_e5m2
+from flambeau.core.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+from flambeau.core.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from flambeau.core.dtypes import float16 as float16
 from flambeau.core.dtypes import float16 as half
 from flambeau.core.dtypes import float32 as float
@@ -35,6 +40,9 @@ from flambeau.core.dtypes import int32 as int32
 from flambeau.core.dtypes import int64 as int64
 from flambeau.core.dtypes import int64 as long
 from flambeau.core.dtypes import uint8 as uint8
+from flambeau.core.dtypes import uint16 as uint16
+from flambeau.core.dtypes import uint32 as uint32
+from flambeau.core.dtypes import uint64 as uint64
 from flambeau.core.layout import Layout as layout
 from flambeau.core.layout import MemoryFormat as memory_format
 from flambeau.core.layout import channels_last as channels_last

@@ -47,6 +47,8 @@ class AliasLoader(Loader):
         """The one module that the real name stands for."""
         module = importlib.import_module(self.real.name)
         self._own_spec = module.__spec__
+        if hasattr(module, "__version__"):
+            module.__version__ = TORCH_VERSION
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -120,6 +122,7 @@ def install() -> None:
     if TARGET in sys.modules:
         # Libraries such as einops ask sys.modules whether torch is in use at all.
         sys.modules[ALIAS] = sys.modules[TARGET]
+        sys.modules[TARGET].__version__ = TORCH_VERSION
 
 
 def share_with_children() -> None:

@@ -89,7 +89,15 @@ complex128 = dtype("complex128", "c128", "complex", 16, "", np.complex128)
 ALL: tuple[dtype, ...] = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
-BY_NAME: dict[str, dtype] = {d.name: d for d in ALL}
+# Types that programs name, and ask for their limits and sizes, but that no tensor has yet.
+NAMED_ONLY: tuple[dtype, ...] = (
+    dtype("uint16", "u16", "unsigned", 2, "i16", np.uint16),
+    dtype("uint32", "u32", "unsigned", 4, "i32", np.uint32),
+    dtype("uint64", "u64", "unsigned", 8, "i64", np.uint64),
+    *(dtype(name, name, "float", 1, "", getattr(ml_dtypes, name)) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")),
+)
+uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = NAMED_ONLY
+BY_NAME: dict[str, dtype] = {d.name: d for d in (*ALL, *NAMED_ONLY)}
 BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
 
 _RANK = {d: i for i, d in enumerate(ALL)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Parts of the package.
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
-    "accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
+    "fx accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
     "version serialization"
 ).split()
 # Names by the modules that have them.

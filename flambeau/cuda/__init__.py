@@ -24,10 +24,17 @@ from flambeau.tensor.typed_tensors import CudaLongTensor as LongTensor  # noqa: 
 from flambeau.tensor.typed_tensors import CudaShortTensor as ShortTensor  # noqa: F401 - torch's name for it here
 
 __all__ = [
-    "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "CUDAGraph", "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
     "get_device_properties", "init", "is_available", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
     "mem_get_info", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
 ]  # fmt: skip
+
+
+class CUDAGraph:
+    """Recorded launches. NotImplementedError: compiled functions launch their kernels from native code already; call `torch.compile`."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        raise NotImplementedError("CUDAGraph: launches are not recorded as graphs yet; use torch.compile, which launches from native code")
 
 
 def is_available() -> bool:
