@@ -26,6 +26,9 @@ from flambeau.runtime.storage import Storage, meta_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.base import from_memory
 
+# What map_location may be.
+MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _STORAGES = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.processes import group as _group
 from flambeau.core.processes import need_group as _need
+from flambeau.distributed import device_mesh as device_mesh
 from flambeau.distributed import nn as nn
 from flambeau.distributed.reduce_op import ReduceOp as ReduceOp
 from flambeau.tensor.tensor_class import Tensor as _Tensor

@@ -1,9 +1,11 @@
 """torch.fx: the steps of a module as a graph that can be read, changed and turned into Python code again."""
 
+from flambeau.fx import experimental as experimental
 from flambeau.fx import graph as graph
 from flambeau.fx import graph_module as graph_module
 from flambeau.fx import interpreter as interpreter
 from flambeau.fx import node as node
+from flambeau.fx import passes as passes
 from flambeau.fx import proxy as proxy
 from flambeau.fx._symbolic_trace import Tracer as Tracer
 from flambeau.fx._symbolic_trace import symbolic_trace as symbolic_trace

@@ -11,6 +11,7 @@ from typing import Any
 from flambeau.core.dtypes import dtype
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
+from flambeau.tensor.functions_linear import einsum
 from flambeau.tensor.tensor_class import Tensor
 
 __all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "TracerBase"]
@@ -128,6 +129,8 @@ class Proxy:
         found: list[Proxy] = []
         map_aggregate((args, kwargs or {}), lambda part: found.append(part) if isinstance(part, Proxy) else None)
         tracer = found[0].tracer
+        if function is einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])  # As torch: passes that read einsums find operands.
         owner = getattr(function, "__objclass__", None)
         if owner is not None and issubclass(owner, Tensor) or getattr(Tensor, getattr(function, "__name__", ""), None) is function:
             return tracer.create_proxy("call_method", function.__name__, args, kwargs or {})

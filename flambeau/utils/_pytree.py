@@ -97,6 +97,20 @@ def register_pytree_node(
     _nodes[cls] = (flatten_fn, unflatten_fn)
 
 
+# PyTorch's older names.
+SUPPORTED_NODES, Context, _register_pytree_node = _nodes, Any, register_pytree_node
+_dict_flatten, _dict_unflatten = _nodes[dict]
+
+
+def _get_node_type(tree: Any) -> Any:
+    found = _take_apart(tree, None)
+    return None if found is None else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    return _take_apart(tree, is_leaf) is None
+
+
 def _take_apart(tree: Any, is_leaf: Callable[[Any], bool] | None) -> tuple[list[Any], Any, Unflatten] | None:
     """A container's parts, its context and how it is made again; None for a leaf."""
     if is_leaf is not None and is_leaf(tree):
