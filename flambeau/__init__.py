@@ -175,6 +175,8 @@ from flambeau.tensor.functions_foreach import _foreach_reciprocal as _foreach_re
 from flambeau.tensor.functions_foreach import _foreach_reciprocal_ as _foreach_reciprocal_
 from flambeau.tensor.functions_foreach import _foreach_rsqrt as _foreach_rsqrt
 from flambeau.tensor.functions_foreach import _foreach_rsqrt_ as _foreach_rsqrt_
+from flambeau.tensor.functions_foreach import _foreach_sigmoid as _foreach_sigmoid
+from flambeau.tensor.functions_foreach import _foreach_sigmoid_ as _foreach_sigmoid_
 from flambeau.tensor.functions_foreach import _foreach_sign as _foreach_sign
 from flambeau.tensor.functions_foreach import _foreach_sign_ as _foreach_sign_
 from flambeau.tensor.functions_foreach import _foreach_sqrt as _foreach_sqrt

@@ -10,7 +10,7 @@ from flambeau.core.context import context
 
 
 class Device:
-    """A device: ``type`` ("cpu" or "cuda") and ``index`` (None where there is only one).
+    """A device: ``type`` ("cpu", "cuda" or "meta", whose tensors have no elements in memory) and ``index`` (None where there is only one).
 
     As a context, or around a function, it is where tensors are made that no ``device=`` is given for.
 
@@ -72,6 +72,8 @@ class Device:
 
 
 cpu = Device("cpu")
+# Tensors that have shapes and types only: nothing runs on them.
+meta = Device("meta")
 
 
 def device_named(device: object) -> Device:
@@ -81,6 +83,4 @@ def device_named(device: object) -> Device:
     if isinstance(device, int) and not isinstance(device, bool):
         return Device("cuda", device)
     found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]
-    if found.type == "meta":
-        raise NotImplementedError("device 'meta' is not supported; create the tensor on 'cpu'")
-    return cpu if found.type == "cpu" else found
+    return found if found.type == "cuda" else cpu if found.type == "cpu" else meta

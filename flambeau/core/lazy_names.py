@@ -6,7 +6,7 @@ from __future__ import annotations
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
     "fx accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
-    "version serialization __config__"
+    "version serialization torch_version __config__"
 ).split()
 # Names by the modules that have them.
 _NAMES = {
@@ -22,7 +22,8 @@ _NAMES = {
     "flambeau._higher_order_ops": "cond while_loop",
     "flambeau.utils.dlpack": "to_dlpack",
     "flambeau.jit": "Future ScriptModule fork wait",
-    "flambeau.cuda": "OutOfMemoryError",
+    "flambeau.cpu": "Stream",
+    "flambeau.cuda": "Event OutOfMemoryError",
     "flambeau.tensor.checks": "_assert _assert_async _check _check_index _check_is_size _check_tensor_all _check_type _check_value _check_with",
     "flambeau.serialization": "save load",
     "flambeau.nn.functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d adaptive_avg_pool1d pdist",
@@ -37,6 +38,7 @@ _NAMES = {
 
 # Name: the module, and what in it (None: the module itself).
 LAZY: dict[str, tuple[str, str | None]] = {
+    "torch": ("flambeau", None),
     **{name: (f"flambeau.{name}", None) for name in MODULES},
     **{name: (module, name) for module, names in _NAMES.items() for name in names.split()},
     "spmm": ("flambeau.sparse", "mm"),

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.tensor.overriding import arguments_that_override, handle
+
 __all__: list[str] = []
 
 
 def _assert(condition: Any, message: str) -> None:
     """AssertionError with the message unless the condition holds."""
-    assert condition, message
+    if overriding := arguments_that_override([condition]):
+        handle(_assert, overriding, (condition, message), {})
+    else:
+        assert condition, message
 
 
 def _assert_async(condition: Any, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:

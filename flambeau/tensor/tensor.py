@@ -127,7 +127,12 @@ class TensorCore(TensorBase):
     @property
     def is_cuda(self) -> bool:
         """Whether the memory is on a GPU."""
-        return self.meta.device is not cpu
+        return self.meta.device.type == "cuda"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether there is no memory: the device is ``meta``."""
+        return self.meta.device.type == "meta"
 
     def materialize(self) -> None:
         """Somebody looks at the contents: a capture ends here, since what is done with them cannot be replayed."""
@@ -211,8 +216,15 @@ class TensorCore(TensorBase):
 
     @property
     def data(self) -> Any:
-        """The same memory without history; assigning makes this tensor use the other's memory."""
-        return self.detach()
+        """The same memory without history; assigning makes this tensor use the other's memory.
+
+        What changes it in place is not seen by backward, as in torch: where history may have saved the tensor, the memory has a
+        count of changes of its own.
+        """
+        found = self.detach()
+        if context.capture is None and self._requires_grad and self.memory.owner is None:
+            found.memory = Storage(self.memory.nbytes, self.memory.address, self.memory)
+        return found
 
     @data.setter
     def data(self, value: Any) -> None:
