@@ -24,8 +24,10 @@ class ShapeMethods(TensorBase):
     __slots__ = ()
 
     # -- shape ------------------------------------------------------------------------------------------
-    def view(self, *shape: Any, size: Any = None) -> Tensor:
+    def view(self, *shape: Any, size: Any = None, dtype: dtype | None = None) -> Tensor:
         """The same memory in another shape; with a dtype of the same width, in another type."""
+        if dtype is not None:
+            return self._viewed_as(dtype)
         if len(shape) == 1 and hasattr(shape[0], "itemsize"):
             return self._viewed_as(shape[0])
         return ops.view(self, given_sizes(shape) if size is None else tuple(size))
