@@ -356,9 +356,9 @@ class Recorder:
             return dispatch.run_call(call)
         if not self._follows(call.tensors):
             return dispatch.run_call(call) if context.capture is None else context.capture.call(call)
-        if self.on_risk is not None and self.on_risk() and self._may_raise(call):
-            return self._at_once(call)
         try:
+            if self.on_risk is not None and self.on_risk() and self._may_raise(call):
+                return self._at_once(call)
             made = self._record(call)
             if stress.flush and self.on_flush is not None:
                 self.on_flush()

@@ -33,7 +33,6 @@ __all__ = ["NativeProgram", "native_program"]
 
 UNSET: Any = object()
 MOST_METAS = 1 << 10
-MOST_VARIABLES = 1 << 16  # they lie on the stack
 COMPARISONS = (ast.Lt, ast.LtE, ast.Eq, ast.NotEq, ast.Gt, ast.GtE)  # in the order of the C API
 reasons: Counter[str] = Counter()  # why Python did a call, a check or a segment of a replay
 REASONS = ("modes", "check", "segment", "step")
@@ -45,7 +44,7 @@ def native_program(tree: Tree) -> NativeProgram | None:
     """The native form of a tree's program; None where native code is off, or the program is too long."""
     native = library.load()
     made = None if native is None else NativeProgram(native, tree)
-    return made if made is not None and made.variables <= MOST_VARIABLES else None
+    return made if made is not None and made.variables <= replay.OBJECTS else None
 
 
 class NativeProgram:

@@ -248,7 +248,8 @@ print(any(name.startswith(("flambeau.codegen.cpu.loops", "flambeau.templates")) 
 
 
 def start(program: str, folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "FLAMBEAU_CACHE_DIR": str(folder), "PYTHONPATH": os.getcwd(), "FLAMBEAU_CACHE": "on"}
+    paths = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "FLAMBEAU_CACHE_DIR": str(folder), "PYTHONPATH": paths, "FLAMBEAU_CACHE": "on"}
     return subprocess.Popen([sys.executable, "-W", "error", "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
 
 

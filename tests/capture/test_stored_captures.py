@@ -18,6 +18,7 @@ from flambeau.core.events import counters
 from flambeau.runtime import disk_cache
 
 ROOT = Path(__file__).resolve().parents[2]
+PATHS = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 # Each function with a name in capitals makes a function and the arguments of its calls; EDITS change what it does.
 PROGRAM = '''
@@ -248,7 +249,7 @@ def run(folder: Path, cache: Path, text: str = PROGRAM, *names: str, **environme
     """Run the program in a process of its own; what it reports."""
     folder.mkdir(exist_ok=True)
     (folder / "program.py").write_text(text)
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), "FLAMBEAU_CACHE_DIR": str(cache), **environment}
+    settings = {**os.environ, "PYTHONPATH": PATHS, "FLAMBEAU_CACHE_DIR": str(cache), **environment}
     done = subprocess.run(
         [sys.executable, "program.py", *names], cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=600
     )
@@ -350,7 +351,7 @@ print(json.dumps({"found": found, **counted}))
 def run_others(folder: Path, cache: Path, *arguments: str) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     (folder / "others.py").write_text(OTHERS)
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), "FLAMBEAU_CACHE_DIR": str(cache)}
+    settings = {**os.environ, "PYTHONPATH": PATHS, "FLAMBEAU_CACHE_DIR": str(cache)}
     done = subprocess.run([sys.executable, "others.py", *arguments], cwd=folder, env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)
@@ -376,7 +377,7 @@ ONE_OBJECT = {"try_except_else_finally function", "module_hooks function"}
 
 
 def test_corpus_does_the_same_in_a_second_process(tmp_path: Path) -> None:
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), "FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")}
+    settings = {**os.environ, "PYTHONPATH": PATHS, "FLAMBEAU_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "tests.capture.kept", "3", "20"]
     first, second = (
         json.loads(subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True).stdout.splitlines()[-1])

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from flambeau import nn
 from flambeau.capture.replay import REASONS
 from flambeau.core.config import config
 from flambeau.core.events import counters
+from flambeau.runtime.native.replay import OBJECTS
 from tests.native_switch import python_path
 
 pytestmark = pytest.mark.skipif(not config.native, reason="native code is off")
@@ -363,3 +365,10 @@ def test_the_report_tells_what_runs_as_python() -> None:
     assert run.native.expressions == run.explain().python != []
     assert "tensor_of(v1) == c" in str(run.explain()) and "is (Tensor, f32[2], False, True, None)" in str(run.explain())
     assert f"#     {run.native.expressions[0]}" in str(run.explain())
+
+
+def test_no_object_lies_where_variables_are_numbered() -> None:
+    # Executables that are not position-independent, as Debian's and Ubuntu's interpreters, begin at 4 MiB.
+    assert OBJECTS < 1 << 22
+    starts = [int(line.split("-")[0], 16) for line in Path("/proc/self/maps").read_text(encoding="ascii").splitlines()]
+    assert OBJECTS <= min(starts)

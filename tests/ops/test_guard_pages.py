@@ -13,7 +13,8 @@ PARTS = 6
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "FLAMBEAU_CHECKED": "0", "PYTHONPATH": os.getcwd()}
+    paths = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "FLAMBEAU_CHECKED": "0", "PYTHONPATH": paths}
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=280, check=False)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.core.config import config
 from flambeau.core.events import counters
 
 
@@ -181,6 +182,7 @@ def test_real_inputs_have_real_gradients() -> None:
     assert z.grad is not None and z.grad.tolist() == [2]
 
 
+@pytest.mark.skipif(not config.native, reason="native code is off")
 def test_calls_are_native() -> None:
     x, y = torch.randn(16, dtype=torch.complex64), torch.randn(16, dtype=torch.complex64, requires_grad=True)
     for _ in range(4):

@@ -347,9 +347,9 @@ def test_complex_factors(shape: tuple[int, int], kind: Any) -> None:
     t, limit = torch.from_numpy(x), 30 * max(shape) * float(np.finfo(kind).eps)
     identity = np.eye(min(shape))
 
-    def near(found: Any, wanted: Any) -> None:
+    def near(found: Any, wanted: Any, condition: float = 1.0) -> None:
         found = found.numpy() if isinstance(found, torch.Tensor) else found
-        assert np.abs(found - wanted).max() <= limit * max(1.0, np.abs(wanted).max())
+        assert np.abs(found - wanted).max() <= limit * condition * max(1.0, np.abs(wanted).max())
 
     for some in (True, False):
         u, s, vh = (v.numpy() for v in L.svd(t, full_matrices=not some))
@@ -367,7 +367,7 @@ def test_complex_factors(shape: tuple[int, int], kind: Any) -> None:
     near(p @ lower @ upper, x)
     packed = torch.lu_unpack(*L.lu_factor(t))
     near(packed.P @ packed.L @ packed.U, x)
-    near(x @ L.pinv(t).numpy() @ x, x)
+    near(x @ L.pinv(t).numpy() @ x, x, np.linalg.cond(x).max())
     if shape[0] != shape[1]:
         return
     hermitian = x @ adjoint(x) + 10 * identity.astype(kind)

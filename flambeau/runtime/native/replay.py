@@ -59,8 +59,9 @@ from flambeau.runtime.native.tensors import is_current, is_whole
 NO, YES, UNSURE, RAISED, DONE = 0, 1, 2, 3, 4
 # The first variables: the arguments of the call, and its result.
 ARGS, KWARGS, RESULT, VARIABLES = 0, 1, 2, 3
-# Operands from here on are addresses of objects, below numbers of variables.
-OBJECTS = 1 << 24
+# Operands from here on are addresses of objects, below numbers of variables. Executables that are not position-independent, as the
+# interpreters of some systems, hold objects from 4 MiB on.
+OBJECTS = 1 << 16
 # Modes of which only Python knows: captures, modes of functions and of operators, batches, profilers.
 SPECIAL = 4 | 32 | 64 | 2048 | 4096
 

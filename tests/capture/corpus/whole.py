@@ -137,6 +137,22 @@ def attention_with_a_growing_cache():
 
 
 @program(tolerance=1e-5)
+def parts_of_one_memory_kept_and_read_inside_try():
+    kept = []
+
+    def f(x):
+        k, v = (x * 2).chunk(2, -1)
+        try:
+            if kept:
+                k, v = torch.cat([kept[0], k]), torch.cat([kept[1], v])
+        finally:
+            kept[:] = k.detach(), v.detach()
+        return (k * v).sum()
+
+    return f, [(ramp(1, 4) + i,) for i in range(4)], lambda: kept
+
+
+@program(tolerance=1e-5)
 def sampling_with_temperature_and_top_k():
     def f(logits, temperature, k):
         if temperature == 0:
