@@ -12,7 +12,8 @@ __all__ = ["parallel_info", "show"]
 
 def show() -> str:
     """What computes: the compiler of the kernels and the library that factors matrices."""
-    return f"flambeau {__version__} built with:\n  - llvmlite {llvmlite.__version__}\n  - OpenBLAS (LAPACK)\n  - USE_MKL=OFF, USE_CUDA=OFF\n"
+    parts = (f"flambeau {__version__} built with:", f"llvmlite {llvmlite.__version__}", "OpenBLAS (LAPACK)", "USE_MKL=OFF, USE_CUDA=OFF")
+    return "\n  - ".join(parts) + "\n"
 
 
 def parallel_info() -> str:

@@ -56,6 +56,11 @@ class dtype:  # noqa: N801 - torch's own name
         return self.category in ("signed", "unsigned")
 
     @property
+    def is_bits_only(self) -> bool:
+        """Whether nothing computes in it: the eight-bit floats."""
+        return self.category == "float" and self.itemsize == 1
+
+    @property
     def compute(self) -> dtype:
         """The type that bodies compute in: float32 for the 16-bit floats, the type itself otherwise."""
         return float32 if self is float16 or self is bfloat16 else self
@@ -89,12 +94,15 @@ complex128 = dtype("complex128", "c128", "complex", 16, "", np.complex128)
 ALL: tuple[dtype, ...] = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
-# Types that programs name, and ask for their limits and sizes, but that no tensor has yet.
+# Types that tensors may have, to hold and view bits; nothing promotes them, and nothing computes in the eight-bit floats.
 NAMED_ONLY: tuple[dtype, ...] = (
     dtype("uint16", "u16", "unsigned", 2, "i16", np.uint16),
     dtype("uint32", "u32", "unsigned", 4, "i32", np.uint32),
     dtype("uint64", "u64", "unsigned", 8, "i64", np.uint64),
-    *(dtype(name, name, "float", 1, "", getattr(ml_dtypes, name)) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")),
+    *(
+        dtype(f"float8_{form}", f"f8_{form}", "float", 1, "", getattr(ml_dtypes, f"float8_{form}"))
+        for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+    ),
 )
 uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = NAMED_ONLY
 BY_NAME: dict[str, dtype] = {d.name: d for d in (*ALL, *NAMED_ONLY)}
@@ -107,6 +115,11 @@ def promote(a: dtype, b: dtype) -> dtype:
     """The type that ``a`` and ``b`` meet in, by torch's table."""
     if a is b:
         return a
+    for kind in (a, b):
+        if kind in NAMED_ONLY:
+            raise RuntimeError(
+                f"Promotion for {kind.name} is not supported, attempted to promote {a.name} and {b.name}; convert one by .to(dtype) first"
+            )
     low, high = (a, b) if _RANK[a] < _RANK[b] else (b, a)
     if high.category == "complex":
         return complex128 if low is float64 or low is complex128 else high

@@ -24,7 +24,9 @@ _NAMES = {
     "flambeau.jit": "Future ScriptModule fork wait",
     "flambeau.cpu": "Stream",
     "flambeau.cuda": "Event OutOfMemoryError",
-    "flambeau.tensor.checks": "_assert _assert_async _check _check_index _check_is_size _check_tensor_all _check_type _check_value _check_with",
+    "flambeau.tensor.checks": (
+        "_assert _assert_async _check _check_index _check_is_size _check_tensor_all _check_type _check_value _check_with"
+    ),
     "flambeau.serialization": "save load",
     "flambeau.nn.functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d adaptive_avg_pool1d pdist",
     "flambeau.nn.functional.torch_forms": (

@@ -24,10 +24,11 @@ from flambeau.tensor.typed_tensors import CudaLongTensor as LongTensor  # noqa: 
 from flambeau.tensor.typed_tensors import CudaShortTensor as ShortTensor  # noqa: F401 - torch's name for it here
 
 __all__ = [
-    "CUDAGraph", "Event", "get_rng_state", "get_rng_state_all", "graph", "is_current_stream_capturing", "memory_stats", "set_rng_state",
-    "set_rng_state_all", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "init", "is_available", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "mem_get_info", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
+    "CUDAGraph", "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "graph", "init", "is_available",
+    "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info",
+    "memory_allocated", "memory_reserved", "memory_stats", "reset_peak_memory_stats", "set_device", "set_rng_state",
+    "set_rng_state_all", "synchronize",
 ]  # fmt: skip
 
 

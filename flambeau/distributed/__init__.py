@@ -46,7 +46,7 @@ class Work:
 
 
 def is_available() -> bool:
-    """False, as in a PyTorch built without it: libraries then leave out shards, meshes and FSDP. Groups of one process work all the same."""
+    """False, as in a PyTorch built without it: libraries leave out shards, meshes and FSDP. Groups of one process work all the same."""
     return False
 
 

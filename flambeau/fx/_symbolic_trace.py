@@ -47,7 +47,9 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 class Tracer(TracerBase):
     """Traces; override `is_leaf_module` to say which modules are single steps (those of ``torch.nn`` are), and other methods for more."""
 
-    def __init__(self, autowrap_modules: tuple[Any, ...] = (math,), autowrap_functions: tuple[Any, ...] = (), param_shapes_constant: bool = False) -> None:
+    def __init__(
+        self, autowrap_modules: tuple[Any, ...] = (math,), autowrap_functions: tuple[Any, ...] = (), param_shapes_constant: bool = False
+    ) -> None:
         self._functions = {id(f) for m in autowrap_modules for f in vars(m).values() if callable(f)} | {id(f) for f in autowrap_functions}
         self._modules = autowrap_modules
         self.root: Module = Module()
@@ -93,7 +95,9 @@ class Tracer(TracerBase):
             return self.create_node("get_attr", name, (), {})
         return a
 
-    def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | None = None) -> tuple[Any, list[Any]]:
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | None = None
+    ) -> tuple[Any, list[Any]]:
         """The function and its arguments: proxies, but for those that ``concrete_args`` gives."""
         positional: list[Any] = [self.root] if is_module else []
         named: dict[str, Any] = {}

@@ -85,7 +85,9 @@ class Graph:
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
         """An argument of the program; ``*name`` and ``**name`` as in Python."""
-        return self.create_node("placeholder", name, () if default_value is ... else (default_value,), name=name.lstrip("*"), type_expr=type_expr)
+        return self.create_node(
+            "placeholder", name, () if default_value is ... else (default_value,), name=name.lstrip("*"), type_expr=type_expr
+        )
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         """A parameter, buffer or other attribute of the module, by its dotted name."""
@@ -168,9 +170,8 @@ class Graph:
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Remove what nobody uses and has no effect; whether anything went."""
-        dead = [node for node in self._list]
-        before = len(dead)
-        for node in reversed(dead):
+        before = len(self._list)
+        for node in reversed(self.nodes):
             if not node.users and not (is_impure_node or Node.is_impure)(node):
                 self.erase_node(node)
         return len(self._list) < before

@@ -82,7 +82,7 @@ def _copy(target: int, to: Device, source: int, origin: Device, nbytes: int) -> 
         return
     if origin is without_elements:
         raise NotImplementedError(
-            "Cannot copy out of meta tensor; no data! Make tensors with elements (torch.empty_like(x, device=...), Module.to_empty) instead."
+            "Cannot copy out of meta tensor; no data! Make tensors with elements by torch.empty_like(x, device=...) or Module.to_empty."
         )
     if to is cpu:
         _wait(origin, target, source, nbytes)

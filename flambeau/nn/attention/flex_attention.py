@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from flambeau.func import vmap
 from flambeau.tensor.creation import arange, zeros
-from flambeau.tensor.functions_linear import matmul
 from flambeau.tensor.functions_index import where
+from flambeau.tensor.functions_linear import matmul
 from flambeau.tensor.functions_shape import repeat_interleave
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = [
+    "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks",
+]  # fmt: skip
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
