@@ -52,9 +52,16 @@ def test_the_installed_version_is_answered(tmp_path: Path) -> None:
     text = """
         import json
         from importlib import metadata
-        print(json.dumps([metadata.version("torch"), metadata.metadata("Torch")["Name"], "torch" in metadata.packages_distributions()]))
+        import torch
+        from torch.torch_version import TorchVersion
+        print(json.dumps([
+            metadata.version("torch"), metadata.metadata("Torch")["Name"], "torch" in metadata.packages_distributions(),
+            torch.__version__, torch.__version__ >= (2, 4), torch.__name__,
+        ]))
     """
-    assert answer(flambeau(tmp_path, "run", script(tmp_path, text))) == [run_alias.TORCH_VERSION, "torch", True]
+    assert answer(flambeau(tmp_path, "run", script(tmp_path, text))) == [
+        run_alias.TORCH_VERSION, "torch", True, run_alias.TORCH_VERSION, True, "torch",
+    ]  # fmt: skip
 
 
 def test_an_installed_torch_is_left_alone(tmp_path: Path) -> None:
@@ -63,7 +70,7 @@ def test_an_installed_torch_is_left_alone(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (tmp_path / "site").rglob("*") if path.is_file()}
     text = """
         import importlib.util, json, torch
-        print(json.dumps([torch.__name__, str(importlib.util.find_spec("torch.special_part"))]))
+        print(json.dumps([torch.__spec__.name, str(importlib.util.find_spec("torch.special_part"))]))
     """
     got = answer(flambeau(tmp_path, "run", script(tmp_path, text), PYTHONPATH=str(tmp_path / "site")))
     assert got == ["flambeau", "None"]
