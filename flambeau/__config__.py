@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import llvmlite
+from importlib.metadata import version
 
 from flambeau.runtime.thread_pool import get_num_threads
 from flambeau.version import __version__
@@ -12,7 +12,7 @@ __all__ = ["parallel_info", "show"]
 
 def show() -> str:
     """What computes: the compiler of the kernels and the library that factors matrices."""
-    parts = (f"flambeau {__version__} built with:", f"llvmlite {llvmlite.__version__}", "OpenBLAS (LAPACK)", "USE_MKL=OFF, USE_CUDA=OFF")
+    parts = (f"flambeau {__version__} built with:", f"llvmlite {version('llvmlite')}", "OpenBLAS (LAPACK)", "USE_MKL=OFF, USE_CUDA=OFF")
     return "\n  - ".join(parts) + "\n"
 
 

