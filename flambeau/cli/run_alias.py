@@ -128,7 +128,7 @@ def install() -> None:
 def _tell(module: ModuleType) -> None:
     """The name and version that libraries look for; the file and the spec stay ours."""
     versions = importlib.import_module("flambeau.torch_version")  # Not at the top: it loads the whole package.
-    module.__name__, module.__version__ = ALIAS, versions.TorchVersion(TORCH_VERSION)
+    vars(module).update(__name__=ALIAS, __version__=versions.TorchVersion(TORCH_VERSION))
 
 
 def share_with_children() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
     "fx accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
-    "version serialization torch_version __config__ _tensor_str"
+    "version serialization torch_version __config__ _subclasses _tensor_str"
 ).split()
 # Names by the modules that have them.
 _NAMES = {
@@ -21,6 +21,7 @@ _NAMES = {
     ),
     "flambeau._higher_order_ops": "cond while_loop",
     "flambeau.utils.dlpack": "to_dlpack",
+    "flambeau.accelerator": "get_device_module",
     "flambeau.jit": "Future ScriptModule fork wait",
     "flambeau.cpu": "Stream",
     "flambeau.cuda": "Event OutOfMemoryError",

@@ -23,7 +23,7 @@ class GraphModule(Module):
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
         """An instance of a class of its own, which has its own forward."""
         own = next(base for base in cls.__mro__ if not base.__dict__.get("_generated"))
-        return super().__new__(type(cls.__name__, (own,), {"_generated": True, "__module__": cls.__module__}))
+        return super().__new__(type(cls.__name__, (own,), {"_generated": True, "__module__": cls.__module__}))  # type: ignore[arg-type]
 
     def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()

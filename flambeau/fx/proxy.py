@@ -72,7 +72,7 @@ class TracerBase:
         caller = frame.f_back.f_back  # type: ignore[union-attr]
         step = next(i for i in dis.get_instructions(caller.f_code) if i.offset >= caller.f_lasti)  # type: ignore[union-attr]
         if step.opname == "UNPACK_SEQUENCE":
-            return (obj[i] for i in range(step.arg or 0))
+            return (obj[i] for i in range(step.arg or 0))  # type: ignore[index]
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
             "function argument. Index it, or trace the function that loops as one step (torch.fx.wrap)."
@@ -154,7 +154,7 @@ class Attribute(Proxy):
         """The node that reads the attribute."""
         if self._node is None:
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
-        return self._node
+        return self._node  # type: ignore[return-value]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)

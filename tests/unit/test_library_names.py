@@ -115,6 +115,12 @@ def test_arguments_of_operators_are_in_their_places() -> None:
     assert x.grad.item() == 3
 
 
+def test_modules_of_devices_and_passes_over_loaders() -> None:
+    assert torch.get_device_module("cpu") is torch.cpu and torch.get_device_module("cuda:0") is torch.cuda
+    loader = torch.utils.data.DataLoader([1, 2])
+    assert isinstance(iter(loader), torch.utils.data.dataloader._BaseDataLoaderIter)
+
+
 def test_stated_conditions() -> None:
     torch._check(True)
     for call, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_type, TypeError)):
