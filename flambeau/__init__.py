@@ -16,6 +16,8 @@ from flambeau.core import compile_hook as _compile_hook
 from flambeau.core.device import Device as device
 from flambeau.core.dtypes import bfloat16 as bfloat16
 from flambeau.core.dtypes import bool_ as bool
+from flambeau.core.dtypes import complex32 as chalf
+from flambeau.core.dtypes import complex32 as complex32
 from flambeau.core.dtypes import complex64 as cfloat
 from flambeau.core.dtypes import complex64 as complex64
 from flambeau.core.dtypes import complex128 as cdouble

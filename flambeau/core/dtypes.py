@@ -57,8 +57,8 @@ class dtype:  # noqa: N801 - torch's own name
 
     @property
     def is_bits_only(self) -> bool:
-        """Whether nothing computes in it: the eight-bit floats."""
-        return self.category == "float" and self.itemsize == 1
+        """Whether nothing computes in it: the eight-bit floats, and pairs of float16."""
+        return self.itemsize == (4 if self.category == "complex" else 1 if self.category == "float" else 0)
 
     @property
     def compute(self) -> dtype:
@@ -103,8 +103,9 @@ NAMED_ONLY: tuple[dtype, ...] = (
         dtype(f"float8_{form}", f"f8_{form}", "float", 1, "", getattr(ml_dtypes, f"float8_{form}"))
         for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
     ),
+    dtype("complex32", "c32", "complex", 4, "", [("real", np.float16), ("imag", np.float16)]),
 )
-uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu = NAMED_ONLY
+uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, complex32 = NAMED_ONLY
 BY_NAME: dict[str, dtype] = {d.name: d for d in (*ALL, *NAMED_ONLY)}
 BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
 

@@ -10,6 +10,8 @@ from flambeau.core.processes import group as _group
 from flambeau.core.processes import need_group as _need
 from flambeau.distributed import device_mesh as device_mesh
 from flambeau.distributed import nn as nn
+from flambeau.distributed import rpc as rpc
+from flambeau.distributed import tensor as tensor
 from flambeau.distributed.reduce_op import ReduceOp as ReduceOp
 from flambeau.tensor.tensor_class import Tensor as _Tensor
 

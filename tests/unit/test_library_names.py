@@ -49,6 +49,8 @@ def test_eight_bit_floats_hold_bits_and_compute_nothing() -> None:
     kind = torch.float8_e4m3fn
     assert torch.finfo(kind).max == 448 and str(kind) == "torch.float8_e4m3fn"
     assert torch.tensor([0x38], dtype=torch.uint8).view(kind).view(torch.uint8).item() == 0x38
+    with pytest.raises(NotImplementedError, match="complex32"):
+        torch.ones(2).to(torch.complex32)
     for use in (lambda: torch.ones(2).to(kind), lambda: torch.zeros(2, dtype=kind), lambda: torch.empty(2, dtype=kind) + 1):
         with pytest.raises((NotImplementedError, RuntimeError), match="float8_e4m3fn"):
             use()
