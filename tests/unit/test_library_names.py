@@ -123,6 +123,20 @@ def test_modules_of_devices_and_passes_over_loaders() -> None:
     assert isinstance(iter(loader), torch.utils.data.dataloader._BaseDataLoaderIter)
 
 
+def test_wrappers_of_optimizers_step_without_our_init() -> None:
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer = optimizer
+
+        def step(self, closure: Any = None) -> Any:
+            return self.optimizer.step(closure)
+
+    p = torch.nn.Parameter(torch.ones(1))
+    p.grad = torch.ones(1)
+    Wrapper(torch.optim.SGD([p], lr=0.5)).step()
+    assert p.item() == 0.5
+
+
 def test_stated_conditions() -> None:
     torch._check(True)
     for call, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_type, TypeError)):
