@@ -10,6 +10,7 @@ from flambeau.tensor.type_info import get_default_device
 
 TensorBase = Tensor
 _TensorBase = Tensor
+_TensorMeta = type(Tensor)
 _LinAlgError = LinAlgError
 _disabled_torch_function_impl = plain_function
 

@@ -9,6 +9,10 @@ from typing import Any, cast
 from flambeau.core.context import context
 
 
+# Devices that programs name and compare with, and that PyTorch has on other machines.
+ELSEWHERE = ("mps", "xpu", "xla", "hpu", "mtia", "vulkan", "ipu", "privateuseone")
+
+
 class Device:
     """A device: ``type`` ("cpu", "cuda" or "meta", whose tensors have no elements in memory) and ``index`` (None where there is only one).
 
@@ -33,7 +37,7 @@ class Device:
         if not isinstance(kind, str):
             raise TypeError(f"device(): argument 'type' must be str, not {kind.__class__.__name__}")
         name, _, number = kind.partition(":")
-        if name not in ("cpu", "cuda", "meta"):
+        if name not in ("cpu", "cuda", "meta", *ELSEWHERE):
             raise RuntimeError(f"Expected one of cpu, cuda, meta device type at start of device string: {name}")
         if number and not number.isdigit():
             raise RuntimeError(f"Invalid device string: '{type}'")
@@ -83,4 +87,6 @@ def device_named(device: object) -> Device:
     if isinstance(device, int) and not isinstance(device, bool):
         return Device("cuda", device)
     found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]
+    if found.type in ELSEWHERE:
+        raise RuntimeError(f"flambeau is not linked with support for {found.type} devices; use 'cpu' or 'cuda'")
     return found if found.type == "cuda" else cpu if found.type == "cpu" else meta

@@ -137,6 +137,12 @@ def test_wrappers_of_optimizers_step_without_our_init() -> None:
     assert p.item() == 0.5
 
 
+def test_devices_of_other_machines_have_names() -> None:
+    assert torch.device("mps").type == "mps" and torch.device("mps") != torch.device("cpu")
+    with pytest.raises(RuntimeError, match="not linked with support for mps"):
+        torch.ones(1, device="mps")
+
+
 def test_stated_conditions() -> None:
     torch._check(True)
     for call, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_type, TypeError)):
