@@ -27,7 +27,7 @@ from flambeau.core.symbolic import Expression, combined, symbol, terms_of
 from flambeau.interp.tracing import NumberSlot, SizeSlot, TensorSlot, tensor_slots
 from flambeau.ops.declare import ALL as OPERATORS
 from flambeau.ops.declare import Operator
-from flambeau.runtime.storage import TensorMeta, meta_of
+from flambeau.runtime.storage import TensorMeta, contiguous_strides, meta_of
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.creation import tensor as tensor_of
 from flambeau.tensor.views import Step as ViewStep
@@ -171,7 +171,8 @@ class Encoder:
         return [atom.kind, *self.all(atom.arguments)]
 
     def _meta(self, value: TensorMeta) -> Any:
-        return ["meta", self.all(value.shape), value.dtype.name, None if value.contiguous else self.all(value.strides), str(value.device)]
+        usual = value.strides == contiguous_strides(value.shape)  # where a size is 1, contiguous tensors have any stride
+        return ["meta", self.all(value.shape), value.dtype.name, None if usual else self.all(value.strides), str(value.device)]
 
     def _list(self, value: list[Any]) -> Any:
         place = self.finder.known(value)

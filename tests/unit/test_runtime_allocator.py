@@ -10,6 +10,7 @@ import pytest
 
 from flambeau.runtime import allocator
 from flambeau.runtime.allocator import Allocator, CheckedAllocator, size_class
+from flambeau.runtime.cuda.device import Pool
 
 MEBIBYTE = 1 << 20
 
@@ -205,3 +206,36 @@ def test_the_process_has_one_allocator():
     allocator.release(address, 100)
     allocator.empty_cache()
     assert allocator.stats().allocated == before.allocated
+
+
+class CollectingDriver:
+    """Memory of a GPU, during whose allocation the garbage collector puts a block back and a finalizer takes one."""
+
+    def __init__(self) -> None:
+        self.pool = Pool(self)  # type: ignore[arg-type]
+        self.given = 0
+        self.found: list[tuple[int, int]] = []
+
+    def allocate(self, size: int) -> int:
+        self.given += 1
+        address = self.given << 20
+        if self.given == 2:
+            self.pool.release(*self.found[0])
+            self.found.append(self.pool.take(3000))
+        return address
+
+
+def test_collection_while_memory_of_a_gpu_is_taken():
+    driver = CollectingDriver()
+
+    def take() -> None:
+        driver.found.append(driver.pool.take(1000))
+        driver.found.append(driver.pool.take(2000))
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert len({address for address, _ in driver.found}) == 3
+    assert driver.pool.allocated == sum(size for _, size in driver.found[1:])
+    assert driver.pool.take(1000) == driver.found[0]

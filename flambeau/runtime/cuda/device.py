@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import deque
 from functools import cache
 
 from flambeau.core.device import Device
@@ -27,8 +28,10 @@ class Pool:
     def __init__(self, of: driver.Driver) -> None:
         self._driver = of
         self._free: dict[int, list[int]] = {}
-        self._lock = threading.Lock()
-        self.allocated = 0
+        # The garbage collector may release blocks, and finalizers of a program take some, in the midst of everything below.
+        self._lock = threading.RLock()
+        self._returned: deque[tuple[int, int]] = deque()
+        self._taken = 0
         self.reserved = 0
         self.peak = 0
         self.peak_reserved = 0
@@ -37,9 +40,10 @@ class Pool:
         """The address and true size of a block; `OutOfMemoryError` when there is none even with all that was kept given back."""
         size = max(_SMALLEST, size_class(max(nbytes, 1)))
         with self._lock:
+            self._settle()
             kept = self._free.get(size)
             address = kept.pop() if kept else self._allocate(size)
-            self.allocated += size
+            self._taken += size
             self.peak = max(self.peak, self.allocated)
         return address, size
 
@@ -62,16 +66,29 @@ class Pool:
 
     def release(self, address: int, size: int) -> None:
         """Put a block back."""
+        self._returned.append((address, size))
+
+    @property
+    def allocated(self) -> int:
+        """The bytes of the blocks that are taken."""
         with self._lock:
-            self.allocated -= size
+            self._settle()
+            return self._taken
+
+    def _settle(self) -> None:
+        """Keep what was put back."""
+        while self._returned:
+            address, size = self._returned.popleft()
+            self._taken -= size
             self._free.setdefault(size, []).append(address)
 
     def _give_back(self) -> None:
-        for size, blocks in self._free.items():
+        self._settle()
+        while self._free:
+            size, blocks = self._free.popitem()
             for address in blocks:
                 self._driver.free(address)
                 self.reserved -= size
-        self._free.clear()
 
     def empty(self) -> None:
         """Give the kept blocks back to the driver, which waits for the work that uses them."""
