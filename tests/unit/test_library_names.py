@@ -152,3 +152,20 @@ def test_stated_conditions() -> None:
         torch._assert(False, "why")
     with pytest.raises(RuntimeError, match="why"):
         torch._assert_async(torch.tensor(False), "why")
+
+
+class Registry(dict[str, int]):
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(str(key), default)
+
+
+def test_super_is_met_again_where_a_compiled_function_takes_another_way() -> None:
+    registry = Registry({"1": 3})
+
+    @torch.compile
+    def scaled(x: Any, more: bool) -> Any:
+        y = x * registry.get(1)
+        return y + 1 if more else y
+
+    for more in (False, False, True, False):
+        assert scaled(torch.ones(2), more).tolist() == [3 + more] * 2
