@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from flambeau.core.context import context
 
-
 # Devices that programs name and compare with, and that PyTorch has on other machines.
 ELSEWHERE = ("mps", "xpu", "xla", "hpu", "mtia", "vulkan", "ipu", "privateuseone")
 
