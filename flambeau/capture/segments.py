@@ -481,7 +481,8 @@ class _Closing:
 
 @dataclass(frozen=True)
 class GradientUndo:
-    """Puts back what a leaf had as its gradient before a step; gives the leaf and what that step, or what came after, left there."""
+    """Puts back what a leaf had as its gradient before a step, in the variable ``old``, or none; gives the leaf and what that step, or what
+    came after, left there."""
 
     name: str
     old: str
@@ -489,7 +490,7 @@ class GradientUndo:
 
     def __call__(self, variables: dict[str, Any]) -> tuple[Any, Any]:
         leaf = variables.get(self.name, self.leaf)
-        last, leaf._grad = leaf._grad, variables[self.old]
+        last, leaf._grad = leaf._grad, variables[self.old] if self.old else None
         return leaf, last
 
 

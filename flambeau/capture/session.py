@@ -13,7 +13,7 @@ from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.residual import Exit
-from flambeau.capture.segments import Writer, meta_or_none
+from flambeau.capture.segments import Writer, meta_or_none, set_gradient
 from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import End, Tree
@@ -155,10 +155,18 @@ class Session:
             trace.check(self.writer.name(tensor), "look", ("tensor", tensor_key(tensor)))
 
     def see_gradient(self, leaf: Any, read: bool) -> None:
-        """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on."""
+        """The gradient of a leaf is used: whether there is one, and of what kind, decides how the line goes on.
+
+        One that is replaced unread, before anything that may fail, is dropped right here, as by the program: its memory is free then.
+        """
         trace, constant = self.trace, self.tree.constant
         trace.lasts()
         if not trace.recording:
+            return
+        if not read and not self.writer.recorder.risky:
+            trace.step(f"{constant(set_gradient)}({self.writer.name(leaf)}, None)", lambda: set_gradient(leaf, None), out=False)
+            leaf._grad = None
+            self.writer.gradients[id(leaf)] = ""
             return
         old, ghost = leaf._grad, trace.ghost
         known, value = trace.step(f"{self.writer.name(leaf)}._grad", lambda: old)

@@ -107,7 +107,8 @@ def _make(terms: Mapping[Monomial, int]) -> Dim:
         return 0
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
-    kept.sort(key=lambda item: _order(item[0]))
+    if len(kept) > 1:
+        kept.sort(key=lambda item: _order(item[0]))
     key = tuple(kept)
     found = _expressions.get(key)
     if found is None:

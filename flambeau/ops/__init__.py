@@ -314,9 +314,13 @@ from flambeau.ops.rearrange import roll as roll
 from flambeau.ops.rearrange import rot90 as rot90
 from flambeau.ops.rearrange import tile as tile
 from flambeau.ops.recurrent import gru_step as gru_step
+from flambeau.ops.recurrent import gru_step_gradient as gru_step_gradient
 from flambeau.ops.recurrent import lstm_step as lstm_step
+from flambeau.ops.recurrent import lstm_step_gradient as lstm_step_gradient
 from flambeau.ops.recurrent import rnn_relu_step as rnn_relu_step
+from flambeau.ops.recurrent import rnn_relu_step_gradient as rnn_relu_step_gradient
 from flambeau.ops.recurrent import rnn_tanh_step as rnn_tanh_step
+from flambeau.ops.recurrent import rnn_tanh_step_gradient as rnn_tanh_step_gradient
 from flambeau.ops.reduce import all as all
 from flambeau.ops.reduce import amax as amax
 from flambeau.ops.reduce import amin as amin

@@ -168,10 +168,20 @@ def _product(group: Sequence[Node], known: Known) -> Node:
         while node.op is not p.matmul:
             node = node.sources[0]
         products.append(node)
+    products.reverse()  # gradients of steps come last step first: theirs are joined in the order of the steps elsewhere too
     rank = len(products[0].shape)
-    a = p.cat(*[known[m.sources[0]] for m in products], axis=rank - 1)
-    b = p.cat(*[known[m.sources[1]] for m in products], axis=rank - 2)
+    a = _cat([known[m.sources[0]] for m in products], rank - 1)
+    b = _cat([known[m.sources[1]] for m in products], rank - 2)
     return _seen_through(group[0], Node(products[0].op, (a, b), **products[0].attributes))
+
+
+def _cat(nodes: Sequence[Node], axis: int) -> Node:
+    """Nodes joined; of what is turned, what it is turned from."""
+    first = nodes[0]
+    if first.op is p.permute and all(n.op is p.permute and n.attributes == first.attributes for n in nodes):
+        whole = _cat([n.sources[0] for n in nodes], first.attributes["axes"][axis])
+        return Node(p.permute, (whole,), **first.attributes)
+    return p.cat(*nodes, axis=axis)
 
 
 def _seen_through(leaf: Node, product: Node) -> Node:

@@ -32,6 +32,9 @@ from flambeau.schedule.views import Coordinates, bounded, factor_leaf, reads_of,
 
 MAX_MEMBERS = 400
 TEMPLATE_FAMILIES = ("row", "random", "join", "factor")
+# What a node is made of is looked for among so many nodes.
+MOST_THINGS = 32
+COMPUTED = ("pointwise", "matmul", "reduce")
 
 
 @dataclass(eq=False)
@@ -115,6 +118,9 @@ class _Fuser:
         self.inlined: set[Node] = set()
         self.axis_count = 0
         self.factorizations: dict[tuple[object, ...], Group] = {}
+        self.factors = {factor_leaf(s) for node in self.order if node.op is not INPUT and node.op.family == "matmul" for s in node.sources}
+        # What stored nodes are made of, element by element, with one of them.
+        self.made: dict[object, Node] = {}
 
     def run(self) -> Grouping:
         for node in reversed(self.order):
@@ -150,8 +156,26 @@ class _Fuser:
             for group, at, conditional in {(u.group.number, u.at, u.conditional): None for u in uses}:
                 self._push(node, self.groups[group], at, False, conditional)
             return
-        group = self._new_loop(node)
+        group = self._sibling(node, uses) or self._new_loop(node)
         self._connect(node, group, uses)
+
+    def _sibling(self, node: Node, uses: list[Use]) -> Group | None:
+        """The group of a stored node of the same shape that is made of the same things: now with this one too."""
+        if node.op.family != "pointwise":
+            return None
+        # What a product reads is computed with its copies, not these where copies of others are.
+        whole = next((u.group for u in uses if u.group.kind == "join"), None)
+        things = [s for s in node.sources if s in self.factors] or _made_of(node, whole)
+        others = {self.made[t]: None for t in things if t in self.made}
+        self.made |= dict.fromkeys(things, node)
+        for other in others:
+            group = self.group_of[other]
+            apart = any(u.group is group or (u.group.downstream >> group.number) & 1 for u in uses)
+            fits = group.kind == "loop" and not group.inner and len(group.members) < MAX_MEMBERS
+            if fits and not apart and other.shape == node.shape:
+                self._admit(node, group, group.members[other])
+                return group
+        return None
 
     def _candidates(self, node: Node, uses: list[Use]) -> list[Group]:
         """Groups that read the node, those that run first (most others downstream) first."""
@@ -383,6 +407,25 @@ class _Fuser:
             if not inner or any(u.group is not group for u in self.uses.get(node, [])):
                 stored.add(node)
         return stored
+
+
+def _made_of(node: Node, whole: Group | None) -> list[object]:
+    """Computed nodes of a node's shape that it reads element by element, through pointwise work alone, the nearest first.
+
+    A part of a join may read parts of them: these are given together with the join, ``whole``.
+    """
+    out: dict[object, None] = {}
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    for current, is_part in waiting:
+        for source in current.sources if len(out) < MOST_THINGS else ():
+            inside = is_part
+            while whole is not None and source.op is not INPUT and source.op.family == "view" and len(source.sources) == 1:
+                (source,), inside = source.sources, True
+            thing = (source, whole) if inside else source
+            if thing not in out and source.op is not INPUT and source.op.family in COMPUTED and (inside or source.shape == node.shape):
+                out[thing] = None
+                waiting += [(source, inside)] if source.op.family == "pointwise" else []
+    return list(out)
 
 
 def _factorization(node: Node) -> tuple[object, ...]:

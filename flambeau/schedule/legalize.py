@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from flambeau import prims as p
+from flambeau.core.symbolic import is_constant
 from flambeau.ir.graph import INPUT, Graph
 from flambeau.ir.node import Node, rebuild
 from flambeau.schedule.operands import readable_factors, strided_operand
 from flambeau.schedule.specs import Strides
 
-# A part of a tensor is chosen from so many where it is read; more are put side by side in memory first.
+# A part of a tensor is chosen from so many where it is read; more, and what products read, are put side by side in memory first.
 MOST_PARTS = 4
+# So many products with one turned matrix, as of the steps of a recurrent layer, are worth a copy of it in the order that they read.
+MANY_PRODUCTS = 4
 
 
 def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[bool] = ()) -> Graph:
@@ -20,24 +24,19 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
 
     Of outputs in new memory, ``row_major``, only the order of elements counts, not their shape.
     """
-    count = 0
-
-    def copied(node: Node) -> Node:
-        nonlocal count
-        count += 1
-        return p.copy(node, index=count)
-
-    def joined(node: Node, sources: tuple[Node, ...]) -> Node:
-        return p.join(*map(copied, sources), axis=node.attributes["axis"])
-
+    joins = _Joins(graph)
+    copied, joined = joins.copied, joins.joined
+    readers = Counter(node.sources[1] for node in graph.nodes() if node.op is not INPUT and node.op.name == "matmul")
     known: dict[Node, Node] = {}
 
     def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
         if node.op is INPUT:
             return node
-        if node.op.name == "cat" and len(sources) > MOST_PARTS:
-            return joined(node, sources)
+        if node.op.name == "cat" and (len(sources) > MOST_PARTS or node in joins.beside):
+            return joined(node, sources, node.sources)
         if node.op.name == "matmul":
+            if readers[node.sources[1]] >= MANY_PRODUCTS and _is_turned(sources[1], layouts):
+                sources = (sources[0], p.copy(sources[1]))
             return Node(node.op, readable_factors(sources, layouts), **node.attributes)
         if node.op.family in ("row", "factor"):
             ready = tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources)
@@ -66,13 +65,47 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
     return Graph(graph.inputs, tuple(outputs))
 
 
+def _is_turned(factor: Node, layouts: Mapping[Node, Strides]) -> bool:
+    operand = strided_operand(factor, layouts)
+    return operand is not None and not is_constant(operand.strides[-1], 1) and is_constant(operand.strides[-2], 1)
+
+
+def _below_turns(node: Node) -> Node:
+    while node.op is not INPUT and node.op.name in ("permute", "reshape"):
+        (node,) = node.sources
+    return node
+
+
+class _Joins:
+    """The copies that are made, and the nodes joined in memory: ``beside`` of these are few parts that lie side by side nevertheless."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.count = 0
+        self.outputs = {*graph.outputs}
+        self.nested: set[Node] = set()
+        nodes = [node for node in graph.nodes() if node.op is not INPUT]
+        self.beside = {_below_turns(s) for node in nodes if node.op.name == "matmul" for s in node.sources}
+        self.beside |= {s for node in nodes if node.op is p.cat and len(node.sources) > MOST_PARTS for s in node.sources}
+
+    def copied(self, node: Node) -> Node:
+        self.count += 1
+        return p.copy(node, index=self.count)
+
+    def joined(self, node: Node, sources: Sequence[Node], originals: Sequence[Node] = ()) -> Node:
+        """``originals`` are what the sources were made of: those that nobody else gives a place are part of this one's."""
+        parts: list[Node] = []
+        for source, original in zip_longest(sources, originals):
+            inner = source.op is p.join and original is not None and original not in self.outputs and source not in self.nested
+            self.nested |= {source} if inner else set()
+            parts.append(source if inner else self.copied(source))
+        return p.join(*parts, axis=node.attributes["axis"])
+
+
 def _lies_in_rows(node: Node, layouts: Mapping[Node, Strides]) -> bool:
     """Whether a node is row-major in memory where a template reads it."""
     return node not in layouts if node.op is INPUT else node.op.family not in ("view", "source")
 
 
 def _is_turned_product(node: Node) -> bool:
-    view = node
-    while node.op is not INPUT and node.op.name in ("permute", "reshape"):
-        node = node.sources[0]
-    return node is not view and node.op is not INPUT and node.op.family == "matmul"
+    core = _below_turns(node)
+    return core is not node and core.op is not INPUT and core.op.family == "matmul"

@@ -106,7 +106,7 @@ class _Scheduler:
         order = topological(grouping)
         for group in order:
             for node in reversed(group.members):
-                if node in self.parts:
+                if node in self.parts and node.op is not p.join:
                     self._add_part(node, group)
                 elif node in grouping.stored and node.op is not p.join:
                     self._add_target(node, group, direct)
@@ -127,22 +127,32 @@ class _Scheduler:
                 self.sources[node] = Source(number, spec.strides or contiguous_strides(node.shape))
 
     def _add_part(self, node: Node, group: Group) -> None:
+        memory = self._memory_of_part(node)
+        self.targets.setdefault(group, []).append(Target(node, memory.buffer, node.dtype, memory.strides))
+
+    def _memory_of_part(self, node: Node) -> Source:
+        """A part of the joined node's memory, which may be a part itself."""
         whole, start = self.parts[node]
         if whole not in self.sources:
             spec = self.specs.get(whole, OutputSpec())
-            if whole in self.specs and spec.into is None:
+            if whole in self.parts:
+                self._memory_of_part(whole)
+            elif whole in self.specs and spec.into is None:
                 number = self._new("output", self.graph.outputs.index(whole), whole, spec.strides)
+                self.sources[whole] = Source(number, spec.strides or contiguous_strides(whole.shape))
             else:
                 number = self._new("temporary", len(self.buffers), whole)
                 if spec.into is not None:
                     self.copies.append((whole, number, spec.into))
-            self.sources[whole] = Source(number, spec.strides or contiguous_strides(whole.shape))
+                self.sources[whole] = Source(number, spec.strides or contiguous_strides(whole.shape))
         memory = self.sources[whole]
-        offset = start * memory.strides[whole.attributes["axis"]]
-        self.buffers.append(Buffer("part", memory.buffer, node.dtype, _extent(node.shape, memory.strides), offset))
-        number = len(self.buffers) - 1
-        self.sources[node] = Source(number, memory.strides)
-        self.targets.setdefault(group, []).append(Target(node, number, node.dtype, memory.strides))
+        offset, number = start * memory.strides[whole.attributes["axis"]], memory.buffer
+        outer = self.buffers[number]
+        if outer.role == "part":
+            number, offset = outer.index, outer.offset + offset
+        self.buffers.append(Buffer("part", number, node.dtype, _extent(node.shape, memory.strides), offset))
+        self.sources[node] = Source(len(self.buffers) - 1, memory.strides)
+        return self.sources[node]
 
     def _add_target(self, node: Node, group: Group, direct: set[Node]) -> None:
         spec = self.specs.get(node)

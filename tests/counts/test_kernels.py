@@ -122,3 +122,15 @@ def test_long_chains_of_numbers_are_grouped_in_linear_time() -> None:
         value = prims.add(prims.mul(value, value), prims.sin(value))
     grouping = group_nodes(Graph((x,), (value,)))
     assert sum(map(len, grouping.uses.values())) < 5000
+
+
+def test_steps_of_recurrent_layers() -> None:
+    step = {"LSTM": 2, "GRU": 2, "RNN": 1}  # the product, and what reads all gates; backward one kernel for all
+    for kind, count in step.items():
+        layer = getattr(torch.nn, kind)(8, 8)
+
+        def run(x: Any, layer: Any = layer) -> Any:
+            return torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
+
+        calls = [len(program_of(run, torch.ones(length, 3, 8)).schedule.calls) for length in (8, 12)]
+        assert calls[1] - calls[0] == 4 * (count + 1), kind

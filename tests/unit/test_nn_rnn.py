@@ -113,6 +113,13 @@ def test_layers_over_packed_sequences(mode: str, make: Any, options: Any) -> Non
         close(actual, value)
 
 
+def test_batches_of_nothing() -> None:
+    layer = nn.GRU(4, 6)
+    out, final = layer(torch.zeros(5, 0, 4))
+    (out.sum() + final.sum()).backward()
+    assert out.shape == (5, 0, 6) and final.shape == (1, 0, 6) and not layer.weight_hh_l0.grad.any()
+
+
 def test_gradients_flow_through_time() -> None:
     layer, x = nn.LSTM(2, 3), RNG.standard_normal((4, 2, 2))
     given = tensor(x, requires_grad=True)
@@ -126,6 +133,47 @@ def test_gradients_flow_through_time() -> None:
         up, down = (expected(layer, "LSTM", m, zeros, [4, 4])[0].sum() for m in moved)
         assert given.grad[place].item() == pytest.approx((up - down) / (2 * h), rel=1e-2, abs=1e-4)
     assert layer.weight_hh_l0.grad.abs().sum().item() > 0
+
+
+RELU = ("RNN", lambda **o: nn.RNN(4, 6, nonlinearity="relu", **o), {})
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("mode", "make", "options"), [*LAYERS, RELU])
+def test_first_and_second_derivatives_are_slopes(mode: str, make: Any, options: Any, packed: bool) -> None:
+    layer = make(dtype=torch.float64)
+    operands = [torch.tensor(a, requires_grad=True) for a in (RNG.standard_normal((5, 3, 4)), *start_of(layer, 3))]
+    operands += list(layer.parameters())
+    weights = torch.tensor(RNG.standard_normal((11, (1 + layer.bidirectional) * layer._state_sizes()[0])))
+
+    def loss() -> Any:
+        x, *start = operands[: 2 + (mode == "LSTM")]
+        given = rnn.pack_padded_sequence(x, [5, 4, 2]) if packed else x
+        out, final = layer(given, tuple(start) if mode == "LSTM" else start[0])
+        out = out.data if packed else out.reshape(15, -1)[:11]
+        return (out * weights).sum() + sum((part * part).sum() for part in (final if mode == "LSTM" else (final,)))
+
+    steps = [torch.tensor(RNG.standard_normal(t.shape)) for t in operands]
+
+    def slope_at(distance: float, of: Any) -> Any:
+        with torch.no_grad():
+            for t, step in zip(operands, steps, strict=True):
+                t += distance * step
+        value = of().item()
+        with torch.no_grad():
+            for t, step in zip(operands, steps, strict=True):
+                t -= distance * step
+        return value
+
+    def along(create_graph: bool = False) -> Any:
+        found = torch.autograd.grad(loss(), operands, create_graph=create_graph)
+        return sum((g * step).sum() for g, step in zip(found, steps, strict=True))
+
+    h = 1e-6
+    assert along().item() == pytest.approx((slope_at(h, loss) - slope_at(-h, loss)) / (2 * h), rel=1e-6, abs=1e-6)
+    second = torch.autograd.grad(along(True), operands, allow_unused=True)
+    bend = sum((g * step).sum() for g, step in zip(second, steps, strict=True) if g is not None)
+    assert bend.item() == pytest.approx((slope_at(h, along) - slope_at(-h, along)) / (2 * h), rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize(("mode", "cell"), [("RNN", nn.RNNCell(4, 6)), ("GRU", nn.GRUCell(4, 6)), ("LSTM", nn.LSTMCell(4, 6))])

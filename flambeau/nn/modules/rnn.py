@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core.context import context
@@ -17,61 +17,175 @@ from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.tensor import Tensor, autocasting
 from flambeau.tensor.creation import empty, zeros
+from flambeau.tensor.function import Function
+from flambeau.tensor.gradients import grad
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+# Of fewer steps, turning the weight costs what it saves.
+FEWEST_STEPS = 4
 
 State = tuple[Tensor, ...]
 # The input's part of the gates, the state, and what else the hidden state is multiplied with, to the next state.
 Cell = Callable[[Tensor, State, Sequence[Any]], State]
 
 
-def _plain_cell(step: Callable[..., Tensor]) -> Cell:
-    return lambda gates, state, weights: (step(gates, state[0], weights[0], weights[1]),)
+class _Kind(NamedTuple):
+    """What a cell is made of: the operator of a step, which gives the state and activations, and the one of the way back.
+
+    There are so many ``parts`` of the state, and so many ``gates``; ``own`` says that the product has a gradient other than the gates'.
+    """
+
+    step: Callable[..., Any]
+    gradient: Callable[..., Any]
+    parts: int = 1
+    gates: int = 1
+    own: bool = False
+
+    def next(self, gates: Tensor, state: State, weights: Sequence[Any]) -> State:
+        """The next state; a third weight projects its first part."""
+        found = self.step(gates, *state, weights[0], weights[1])
+        hidden, *others = found[: self.parts] if isinstance(found, tuple) else (found,)
+        return (hidden if weights[2] is None else F.linear(hidden, weights[2])), *others
+
+    def way_back(self, before: State, found: Any) -> State:
+        """What ``gradient`` takes, of a step from the state ``before``."""
+        if not isinstance(found, tuple):
+            return (found,)
+        return (found[-1], before[-1], *found[1:-1])
 
 
-def _lstm_cell(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
-    """A third weight projects the hidden state."""
-    hidden, cell = ops.lstm_step(gates, *state, weights[0], weights[1])
-    return (hidden if weights[2] is None else F.linear(hidden, weights[2])), cell
-
-
-CELLS: dict[str, Cell] = {
-    "RNN_TANH": _plain_cell(ops.rnn_tanh_step),
-    "RNN_RELU": _plain_cell(ops.rnn_relu_step),
-    "LSTM": _lstm_cell,
-    "GRU": _plain_cell(ops.gru_step),
+KINDS = {
+    "RNN_TANH": _Kind(ops.rnn_tanh_step, ops.rnn_tanh_step_gradient),
+    "RNN_RELU": _Kind(ops.rnn_relu_step, ops.rnn_relu_step_gradient),
+    "LSTM": _Kind(ops.lstm_step, ops.lstm_step_gradient, 2, 4),
+    "GRU": _Kind(ops.gru_step, ops.gru_step_gradient, 1, 3, True),
 }
-_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
-def _forward(cell: Cell, gates: list[Tensor], counts: list[int], state: State, weights: Sequence[Any]) -> tuple[list[Tensor], State]:
-    """All steps in order; sequences that have ended leave their state behind."""
+def _states(cell: Cell, gates: Sequence[Tensor], start: State, backwards: bool, weights: Sequence[Any]) -> tuple[list[Tensor], State]:
+    """The hidden states of all steps in the order of ``gates``, and the last state.
+
+    Sequences of a batch are sorted by length. Forward, those that have ended leave their state behind; backwards, they join at their end.
+    """
     outputs: list[Tensor] = []
     ended: list[State] = []
-    for step, count in zip(gates, counts, strict=True):
-        if count < state[0].size(0):
+    state = tuple(part[: gates[-1].size(0)] for part in start) if backwards else start
+    for step in reversed(gates) if backwards else gates:
+        count, present = step.size(0), state[0].size(0)
+        if count < present:
             ended.append(tuple(part[count:] for part in state))
             state = tuple(part[:count] for part in state)
+        elif count > present:
+            state = tuple(ops.cat([part, first[present:count]]) for part, first in zip(state, start, strict=True))
         state = cell(step, state, weights)
         outputs.append(state[0])
     if ended:
         state = tuple(ops.cat([last, *(other[i] for other in reversed(ended))]) for i, last in enumerate(state))
-    return outputs, state
+    return outputs[::-1] if backwards else outputs, state
 
 
-def _backward(cell: Cell, gates: list[Tensor], counts: list[int], state: State, weights: Sequence[Any]) -> tuple[list[Tensor], State]:
-    """All steps from the last; sequences join at their end."""
-    outputs: list[Tensor] = []
-    first = state
-    state = tuple(part[: counts[-1]] for part in first)
-    for step, count in zip(reversed(gates), reversed(counts), strict=True):
-        present = state[0].size(0)
-        if count > present:
-            state = tuple(ops.cat([part, start[present:count]]) for part, start in zip(state, first, strict=True))
-        state = cell(step, state, weights)
-        outputs.append(state[0])
-    outputs.reverse()
-    return outputs, state
+def _turned(weight: Tensor) -> Tensor:
+    """A weight in the order in which the products of many steps read it."""
+    return weight.t().contiguous().t()
+
+
+class _Steps(Function):
+    """All steps of one direction of a layer, with one product for the gradient of the weight.
+
+    The arguments are the kind, the sizes of the batch, whether to go backwards, the input's part of the gates at all steps, the weight
+    and the bias of the hidden state, and the parts of the first state; the results the hidden states at all steps, and the last state.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, kind: _Kind, counts: list[int], backwards: bool, gates: Tensor, weight: Tensor, bias: Any, *start: Tensor
+    ) -> State:
+        befores: list[Tensor] = []
+        kept: list[State] = []
+
+        def cell(step: Tensor, state: State, weights: Sequence[Any]) -> State:
+            found = kind.step(step, *state, *weights)
+            befores.append(state[0])
+            kept.append(kind.way_back(state, found))
+            return found[: kind.parts] if isinstance(found, tuple) else (found,)
+
+        outputs, final = _states(cell, gates.split(counts), start, backwards, (_turned(weight), bias))
+        ctx.kind, ctx.counts, ctx.backwards = kind, counts, backwards
+        ctx.save_for_backward(gates, weight, bias, *start, *befores, *(part for parts in kept for part in parts))
+        return ops.cat(outputs), *final
+
+    @staticmethod
+    def backward(ctx: Any, grads: Tensor, *final: Tensor) -> tuple[Any, ...]:
+        kind, counts, backwards = ctx.kind, ctx.counts, ctx.backwards
+        gates, weight, bias, *others = ctx.saved_tensors
+        start, others = tuple(others[: kind.parts]), others[kind.parts :]
+        if context.grad_enabled:  # derivatives of the derivative are those of the steps
+            outputs, last = _states(kind.next, gates.split(counts), start, backwards, (weight, bias, None))
+            inputs = [t for t in (gates, weight, bias, *start) if t is not None and t.requires_grad]
+            found = iter(grad([ops.cat(outputs), *last], inputs, [grads, *final], create_graph=True, allow_unused=True))
+            return (None, None, None, *[next(found) if t is not None and t.requires_grad else None for t in (gates, weight, bias, *start)])
+        befores, saved = others[: len(counts)], others[len(counts) :]
+        width = len(saved) // len(counts)
+        kept = [saved[i : i + width] for i in range(0, len(saved), width)]
+        way = _WayBack(kind, weight, final)
+        given = grads.split(counts)
+        for place in reversed(range(len(counts))):
+            way.step(given[len(counts) - 1 - place if backwards else place], kept[place])
+        first = way.finish()
+        # Places are in the order of steps, gates in that of time.
+        turn = slice(None) if backwards else slice(None, None, -1)
+        for_gates = ops.cat(way.gates[turn])
+        own = ops.cat(way.own[turn]) if kind.own else for_gates
+        for_weight = own.t() @ ops.cat(befores[::-1] if backwards else befores) if ctx.needs_input_grad[4] else None
+        return None, None, None, for_gates, for_weight, None if bias is None else ops.sum(own, (0,)), *first
+
+
+class _WayBack:
+    """Gradients of the steps of a layer, from the last to the first."""
+
+    def __init__(self, kind: _Kind, weight: Tensor, final: Sequence[Tensor]) -> None:
+        self.kind, self.weight, self.final = kind, weight, final
+        self.gates: list[Tensor] = []
+        self.own: list[Tensor] = []
+        self.starts: list[State] = []
+        # Of the later step: the gradient of the product, and what the state gets beside.
+        self.later = new_rows(weight, 0, weight.size(0))
+        self.carried = tuple(new_rows(weight, 0, weight.size(1)) for _ in range(len(final) - 1 + kind.own))
+
+    def step(self, given: Tensor, kept: Sequence[Tensor]) -> None:
+        count, present = given.size(0), self.later.size(0)
+        if count > present:  # these sequences end here
+            hidden, *others = (part[present:count] for part in self.final)
+            added = new_rows(self.weight, count - present, self.weight.size(0))
+            given = given + (hidden if not present else ops.cat([new_rows(self.weight, present, hidden.size(1)), hidden]))
+            others = others or [new_rows(self.weight, count - present, hidden.size(1)) for _ in self.carried]
+            self.later = ops.cat([self.later, added])
+            self.carried = tuple(ops.cat([part, other]) for part, other in zip(self.carried, others, strict=True))
+        elif count < present:
+            self._leave(count)
+        found = self.kind.gradient(self.later, given, *self.carried, *kept, self.weight)
+        gates, *rest = found if isinstance(found, tuple) else (found,)
+        self.later, *carried = rest if self.kind.own else (gates, *rest)
+        self.carried = tuple(carried)
+        self.gates.append(gates)
+        self.own.append(self.later)
+
+    def _leave(self, count: int) -> None:
+        """The gradient of the first state of the sequences from ``count`` on: they begin later than what follows."""
+        hidden, others = self.later[count:] @ self.weight, [part[count:] for part in self.carried]
+        self.starts.append((hidden + others[0],) if self.kind.own else (hidden, *others))
+        self.later, self.carried = self.later[:count], tuple(part[:count] for part in self.carried)
+
+    def finish(self) -> State:
+        self._leave(0)
+        if len(self.starts) == 1:
+            return self.starts[0]
+        return tuple(ops.cat([start[i] for start in reversed(self.starts)]) for i in range(len(self.final)))
+
+
+def new_rows(like: Tensor, rows: int, width: int) -> Tensor:
+    return zeros(rows, width, dtype=like.dtype, device=like.device)
 
 
 class RNNBase(Module):
@@ -86,7 +200,7 @@ class RNNBase(Module):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if mode not in CELLS:
+        if mode not in KINDS:
             raise ValueError("Unrecognized RNN mode: " + mode)
         _check_sizes(hidden_size, num_layers, dropout, proj_size, mode)
         self.mode = mode
@@ -108,7 +222,7 @@ class RNNBase(Module):
     def _create_layer(self, layer: int, direction: int, options: dict[str, Any]) -> None:
         real = self.proj_size or self.hidden_size
         size = self.input_size if layer == 0 else real * (1 + self.bidirectional)
-        rows = _GATES[self.mode] * self.hidden_size
+        rows = KINDS[self.mode].gates * self.hidden_size
         shapes = {"weight_ih": (rows, size), "weight_hh": (rows, real)}
         if self.bias:
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}  # type: ignore[dict-item]
@@ -170,23 +284,33 @@ class RNNBase(Module):
 
     def _layers(self, data: Tensor, counts: list[int], state: State) -> tuple[Tensor, State]:
         """All layers over packed data."""
-        cell = CELLS[self.mode]
         finals: list[State] = []
         for layer in range(self.num_layers):
             results: list[Tensor] = []
             for direction in range(1 + self.bidirectional):
                 place = layer * (1 + self.bidirectional) + direction
                 weights = dict(zip((name.rsplit("_l", 1)[0] for name in self._all_weights[place]), self.all_weights[place], strict=True))
-                gates = F.linear(data, weights["weight_ih"], weights.get("bias_ih")).split(counts)
-                run = _backward if direction else _forward
+                gates = F.linear(data, weights["weight_ih"], weights.get("bias_ih"))
                 others = (weights["weight_hh"], weights.get("bias_hh"), weights.get("weight_hr"))
-                outputs, final = run(cell, list(gates), counts, tuple(part[place] for part in state), others)
-                results.append(ops.cat(outputs))
-                finals.append(final)
+                hidden, *final = self._direction(gates, counts, bool(direction), tuple(part[place] for part in state), others)
+                results.append(hidden)
+                finals.append(tuple(final))
             data = results[0] if len(results) == 1 else ops.cat(results, -1)
             if self.dropout and layer < self.num_layers - 1:
                 data = F.dropout(data, self.dropout, self.training)
         return data, tuple(ops.stack([final[i] for final in finals]) for i in range(len(state)))
+
+    def _direction(self, gates: Tensor, counts: list[int], backwards: bool, start: State, weights: Sequence[Any]) -> State:
+        """The hidden states of all steps, and the last state."""
+        kind, operands = KINDS[self.mode], (gates, weights[0], weights[1], *start)
+        many = len(counts) >= FEWEST_STEPS and weights[2] is None
+        plain = context.autocast or context.batching or context.capture is not None or context.function_modes
+        if many and not plain and context.grad_enabled and any(t is not None and t.requires_grad for t in operands):
+            return _Steps.apply(kind, counts, backwards, *operands)
+        if many and not plain and not context.grad_enabled:
+            weights = (_turned(weights[0]), *weights[1:])
+        outputs, final = _states(kind.next, gates.split(counts), start, backwards, weights)
+        return ops.cat(outputs), *final
 
     def _as_given(self, state: State) -> Any:
         return state if self.mode == "LSTM" else state[0]
@@ -202,8 +326,8 @@ class RNNBase(Module):
         steps = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         length, batch = steps.shape[:2]
         state = self._start(hx, input, batch, batched, None)
-        data, final = self._layers(steps.reshape(length * batch, -1), [batch] * length, state)
-        output = data.reshape(length, batch, -1)
+        data, final = self._layers(steps.reshape(length * batch, steps.size(2)), [batch] * length, state)
+        output = data.reshape(length, batch, data.size(1))
         if not batched:
             return output.squeeze(1), self._as_given(tuple(part.squeeze(1) for part in final))
         return (output.transpose(0, 1) if self.batch_first else output), self._as_given(final)
@@ -309,7 +433,7 @@ class RNNCellBase(Module):
         else:
             state = tuple(part if batched else part.unsqueeze(0) for part in state)
         gates = F.linear(rows, self.weight_ih, self.bias_ih)
-        out = CELLS[self.mode](gates, state, (self.weight_hh, self.bias_hh, None))
+        out = KINDS[self.mode].next(gates, state, (self.weight_hh, self.bias_hh, None))
         return out if batched else tuple(part.squeeze(0) for part in out)
 
 

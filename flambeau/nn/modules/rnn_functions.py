@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.nn import functional as F  # noqa: N812
-from flambeau.nn.modules.rnn import CELLS, RNNBase, State
+from flambeau.nn.modules.rnn import KINDS, RNNBase, State
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.tensor import Tensor
 
@@ -65,7 +65,7 @@ def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 
 def _cell(mode: str, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None) -> State:
-    return CELLS[mode](F.linear(input, w_ih, b_ih), state, (w_hh, b_hh, None))
+    return KINDS[mode].next(F.linear(input, w_ih, b_ih), state, (w_hh, b_hh, None))
 
 
 def lstm_cell(

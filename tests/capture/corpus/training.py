@@ -389,3 +389,35 @@ def tensors_of_a_replay_and_of_the_interpretation_after_it():
         return y, flat, alike(), sys._getframe(0).f_code.co_name, alike(), pair, inner
 
     return f, [(-ramp(4).abs(),), (ramp(4).abs(),), (ramp(4).abs(),), (-ramp(4).abs(),)], lambda: (len(seen), table)
+
+
+def failing(early):
+    """Steps with an index that is too large: gradients that were reset before it are gone, those that wait for it are there."""
+    table = torch.ones(4, 3, requires_grad=True)
+    optimizer = torch.optim.SGD([table], lr=0.1)
+    found = []
+
+    def f(index):
+        try:
+            if early:
+                optimizer.zero_grad()
+            loss = nn.functional.embedding(index, table).sum()
+            if not early:
+                optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        except IndexError:
+            found.append(None if table.grad is None else table.grad.clone())
+        return table.grad
+
+    return f, [(torch.tensor([i, 1]),) for i in (0, 2, 9, 3, 9)], lambda: (table, found)
+
+
+@program()
+def step_that_fails_after_resetting():
+    return failing(early=True)
+
+
+@program()
+def step_that_fails_before_resetting():
+    return failing(early=False)
