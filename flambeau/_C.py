@@ -6,9 +6,11 @@ from flambeau.core.context import context
 from flambeau.core.linear_algebra_errors import LinAlgError
 from flambeau.tensor.overriding import plain_function, without_overriding
 from flambeau.tensor.tensor_class import Tensor
+from flambeau.tensor.type_info import get_default_device
 
 TensorBase = Tensor
 _TensorBase = Tensor
+_TensorMeta = type(Tensor)
 _LinAlgError = LinAlgError
 _disabled_torch_function_impl = plain_function
 
@@ -48,3 +50,22 @@ def _is_torch_function_mode_enabled() -> bool:
 def _len_torch_function_stack() -> int:
     """How many function modes are active."""
     return len(context.function_modes)
+
+
+def _get_tracing_state() -> None:
+    """None: there are no traces by TorchScript."""
+    return None
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether the calling code runs inside `vmap`."""
+    return bool(context.batching)
+
+
+def _get_default_device() -> str:
+    """The device of new tensors, by name."""
+    return str(get_default_device())
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing: no use is counted."""

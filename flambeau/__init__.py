@@ -18,13 +18,18 @@ from flambeau.core import compile_hook as _compile_hook
 from flambeau.core.device import Device as device
 from flambeau.core.dtypes import bfloat16 as bfloat16
 from flambeau.core.dtypes import bool_ as bool
+from flambeau.core.dtypes import complex32 as chalf
+from flambeau.core.dtypes import complex32 as complex32
 from flambeau.core.dtypes import complex64 as cfloat
 from flambeau.core.dtypes import complex64 as complex64
 from flambeau.core.dtypes import complex128 as cdouble
 from flambeau.core.dtypes import complex128 as complex128
 from flambeau.core.dtypes import dtype as dtype
 from flambeau.core.dtypes import float8_e4m3fn as float8_e4m3fn
+from flambeau.core.dtypes import float8_e4m3fnuz as float8_e4m3fnuz
 from flambeau.core.dtypes import float8_e5m2 as float8_e5m2
+from flambeau.core.dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+from flambeau.core.dtypes import float8_e8m0fnu as float8_e8m0fnu
 from flambeau.core.dtypes import float16 as float16
 from flambeau.core.dtypes import float16 as half
 from flambeau.core.dtypes import float32 as float
@@ -175,6 +180,8 @@ from flambeau.tensor.functions_foreach import _foreach_reciprocal as _foreach_re
 from flambeau.tensor.functions_foreach import _foreach_reciprocal_ as _foreach_reciprocal_
 from flambeau.tensor.functions_foreach import _foreach_rsqrt as _foreach_rsqrt
 from flambeau.tensor.functions_foreach import _foreach_rsqrt_ as _foreach_rsqrt_
+from flambeau.tensor.functions_foreach import _foreach_sigmoid as _foreach_sigmoid
+from flambeau.tensor.functions_foreach import _foreach_sigmoid_ as _foreach_sigmoid_
 from flambeau.tensor.functions_foreach import _foreach_sign as _foreach_sign
 from flambeau.tensor.functions_foreach import _foreach_sign_ as _foreach_sign_
 from flambeau.tensor.functions_foreach import _foreach_sqrt as _foreach_sqrt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import Any
 
 from flambeau import cuda
@@ -173,3 +174,16 @@ def max_memory_allocated(device: Any = None) -> int:
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Begin a new maximum."""
     cuda.reset_peak_memory_stats(device)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """``torch.cuda`` or ``torch.cpu``, by the device: that of the accelerator, if there is one, by default.
+
+    >>> import flambeau as torch
+    >>> torch.get_device_module("cpu") is torch.cpu
+    True
+    """
+    kind = ("cuda" if is_available() else "cpu") if device is None else Device(device).type
+    if kind == "meta":
+        raise RuntimeError("Invalid device 'meta': it has no module; use 'cpu' or 'cuda'")
+    return import_module(f"flambeau.{kind}")

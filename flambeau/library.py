@@ -63,6 +63,10 @@ class CustomOpDef:
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._setup is not None:  # It finds every argument in its place, as in PyTorch, however it was given.
+            bound = inspect.signature(next(iter(self._kernels.values()))).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         leaves, spec = tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
         kernel = self._kernel(tensors)

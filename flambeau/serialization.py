@@ -34,6 +34,10 @@ __all__ = [
     "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
     "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
 ]  # fmt: skip
+# What map_location may be.
+MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _STORAGES = {
     "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64, "HalfStorage": dtypes.float16, "BFloat16Storage": dtypes.bfloat16,

@@ -253,7 +253,8 @@ class Places(Semantics):
             fallback = static_lookup(kind, "__getattr__")
             if type(fallback) is types.FunctionType and not is_ours(kind):
                 return self.call(fallback, (obj, name), {})
-            return getattr(obj, name) if not self.trace.ghost else getattr(object.__new__(_Empty), name)
+            here = not self.trace.ghost or kind is super  # super finds what classes hold
+            return getattr(obj if here else object.__new__(_Empty), name)
         if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
         return getattr(obj, name)

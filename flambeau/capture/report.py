@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from flambeau.capture.sizes import Pattern
 from flambeau.capture.tree import Block, Check, Step
 from flambeau.capture.values import ATOMS, Same
+from flambeau.compilation.cuda_program import BoundCudaProgram
 from flambeau.compilation.program import BoundProgram, Program
+from flambeau.interp.eager import Nothing
 from flambeau.ir.graph import as_python
 from flambeau.ir.kernel import as_python as kernel_as_python
 from flambeau.runtime.storage import TensorMeta
@@ -92,16 +94,21 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _program(artifact: Runner) -> Program:
+def _bound(artifact: Runner) -> BoundProgram | BoundCudaProgram:
     bound = artifact.segment.plan.run.bound
+    if isinstance(bound, Nothing):  # on the meta device
+        raise NotImplementedError("explain: tensors on the meta device have no elements, so that nothing was compiled")
     assert bound is not None
-    return bound.program
+    return bound
+
+
+def _program(artifact: Runner) -> Program:
+    return _bound(artifact).program
 
 
 def _kernels(artifact: Runner) -> str:
     """The kernels, and what they are compiled from where that can be read: Triton for GPUs."""
-    bound = artifact.segment.plan.run.bound
-    assert bound is not None
+    bound = _bound(artifact)
     text = kernels_text(bound.program)
     return text if isinstance(bound, BoundProgram) else "\n".join([text, *bound.sources()])
 
@@ -128,8 +135,7 @@ def _guards_text(runner: Runner) -> str:
 
 
 def _memory_text(artifact: Runner) -> str:
-    bound = artifact.segment.plan.run.bound
-    assert bound is not None
+    bound = _bound(artifact)
     temporaries = [b for b in bound.program.schedule.buffers if b.role == "temporary"]
     waves = max((c.wave for c in bound.program.schedule.calls), default=-1) + 1
     kernels = len(bound.program.schedule.calls)

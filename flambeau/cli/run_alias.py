@@ -47,6 +47,8 @@ class AliasLoader(Loader):
         """The one module that the real name stands for."""
         module = importlib.import_module(self.real.name)
         self._own_spec = module.__spec__
+        if module.__name__ == TARGET:
+            _tell(module)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -120,6 +122,13 @@ def install() -> None:
     if TARGET in sys.modules:
         # Libraries such as einops ask sys.modules whether torch is in use at all.
         sys.modules[ALIAS] = sys.modules[TARGET]
+        _tell(sys.modules[TARGET])
+
+
+def _tell(module: ModuleType) -> None:
+    """The name and version that libraries look for; the file and the spec stay ours."""
+    versions = importlib.import_module("flambeau.torch_version")  # Not at the top: it loads the whole package.
+    vars(module).update(__name__=ALIAS, __version__=versions.TorchVersion(TORCH_VERSION))
 
 
 def share_with_children() -> None:

@@ -8,9 +8,12 @@ from typing import Any, cast
 
 from flambeau.core.context import context
 
+# Devices that programs name and compare with, and that PyTorch has on other machines.
+ELSEWHERE = ("mps", "xpu", "xla", "hpu", "mtia", "vulkan", "ipu", "privateuseone")
+
 
 class Device:
-    """A device: ``type`` ("cpu" or "cuda") and ``index`` (None where there is only one).
+    """A device: ``type`` ("cpu", "cuda" or "meta", whose tensors have no elements in memory) and ``index`` (None where there is only one).
 
     As a context, or around a function, it is where tensors are made that no ``device=`` is given for.
 
@@ -33,7 +36,7 @@ class Device:
         if not isinstance(kind, str):
             raise TypeError(f"device(): argument 'type' must be str, not {kind.__class__.__name__}")
         name, _, number = kind.partition(":")
-        if name not in ("cpu", "cuda", "meta"):
+        if name not in ("cpu", "cuda", "meta", *ELSEWHERE):
             raise RuntimeError(f"Expected one of cpu, cuda, meta device type at start of device string: {name}")
         if number and not number.isdigit():
             raise RuntimeError(f"Invalid device string: '{type}'")
@@ -72,6 +75,8 @@ class Device:
 
 
 cpu = Device("cpu")
+# Tensors that have shapes and types only: nothing runs on them.
+meta = Device("meta")
 
 
 def device_named(device: object) -> Device:
@@ -81,6 +86,6 @@ def device_named(device: object) -> Device:
     if isinstance(device, int) and not isinstance(device, bool):
         return Device("cuda", device)
     found = device if isinstance(device, Device) else Device(device)  # type: ignore[arg-type]
-    if found.type == "meta":
-        raise NotImplementedError("device 'meta' is not supported; create the tensor on 'cpu'")
-    return cpu if found.type == "cpu" else found
+    if found.type in ELSEWHERE:
+        raise RuntimeError(f"flambeau is not linked with support for {found.type} devices; use 'cpu' or 'cuda'")
+    return found if found.type == "cuda" else cpu if found.type == "cpu" else meta

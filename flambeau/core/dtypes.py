@@ -56,6 +56,11 @@ class dtype:  # noqa: N801 - torch's own name
         return self.category in ("signed", "unsigned")
 
     @property
+    def is_bits_only(self) -> bool:
+        """Whether nothing computes in it nor converts it: the rarer eight-bit floats, and pairs of float16."""
+        return self in NAMED_ONLY
+
+    @property
     def compute(self) -> dtype:
         """The type that bodies compute in: float32 for the 16-bit floats, the type itself otherwise."""
         return float32 if self is float16 or self is bfloat16 else self
@@ -105,7 +110,16 @@ ALL: tuple[dtype, ...] = (
     bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64,
     complex64, complex128,
 )  # fmt: skip
-BY_NAME: dict[str, dtype] = {d.name: d for d in ALL}
+# Types that tensors may have, to hold and view bits; nothing promotes them or computes in them.
+NAMED_ONLY: tuple[dtype, ...] = (
+    *(
+        dtype(f"float8_{form}", f"f8_{form}", "float", 1, "", getattr(ml_dtypes, f"float8_{form}"))
+        for form in ("e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+    ),
+    dtype("complex32", "c32", "complex", 4, "", [("real", np.float16), ("imag", np.float16)]),
+)
+float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, complex32 = NAMED_ONLY
+BY_NAME: dict[str, dtype] = {d.name: d for d in (*ALL, *NAMED_ONLY)}
 BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
 
 _SCALAR_NAMES = {
@@ -124,6 +138,8 @@ def promote(a: dtype, b: dtype) -> dtype:
         if matters:
             names = f"{a.scalar_name} and {b.scalar_name}"
             raise RuntimeError(f"Promotion for {kinds} is not supported, attempted to promote {names}; convert one with .to(dtype)")
+    if a.is_bits_only or b.is_bits_only:
+        raise RuntimeError(f"Promotion is not supported, attempted to promote {a.name} and {b.name}: nothing computes in these")
     low, high = (a, b) if _RANK[a] < _RANK[b] else (b, a)
     if high.category == "complex":
         return complex128 if low is float64 or low is complex128 else high

@@ -5,8 +5,8 @@ from __future__ import annotations
 # Parts of the package.
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
-    "accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
-    "version serialization masked return_types"
+    "fx accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
+    "version serialization masked return_types torch_version __config__ _subclasses _tensor_str"
 ).split()
 # Names by the modules that have them.
 _NAMES = {
@@ -14,7 +14,7 @@ _NAMES = {
     "flambeau.func": "vmap",
     "flambeau.sparse": "sparse_coo_tensor sparse_csr_tensor",
     "flambeau.amp": "autocast GradScaler",
-    "flambeau.accelerator": "Event Stream",
+    "flambeau.accelerator": "Event Stream get_device_module",
     "flambeau.linalg.eigenpairs": "lobpcg",
     "flambeau.amp.autocast_mode": (
         "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
@@ -23,8 +23,11 @@ _NAMES = {
     ),
     "flambeau._higher_order_ops": "cond while_loop",
     "flambeau.utils.dlpack": "to_dlpack",
-    "flambeau.jit": "Future fork wait",
+    "flambeau.jit": "Future ScriptModule fork wait",
     "flambeau.cuda": "OutOfMemoryError",
+    "flambeau.tensor.checks": (
+        "_assert _assert_async _check _check_index _check_is_size _check_tensor_all _check_type _check_value _check_with"
+    ),
     "flambeau.serialization": "save load",
     "flambeau.nn.functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d adaptive_avg_pool1d pdist",
     "flambeau.nn.functional.torch_forms": (
@@ -38,6 +41,7 @@ _NAMES = {
 
 # Name: the module, and what in it (None: the module itself).
 LAZY: dict[str, tuple[str, str | None]] = {
+    "torch": ("flambeau", None),
     **{name: (f"flambeau.{name}", None) for name in MODULES},
     **{name: (module, name) for module, names in _NAMES.items() for name in names.split()},
     "spmm": ("flambeau.sparse", "mm"),

@@ -11,7 +11,7 @@ from flambeau.cuda import amp as amp
 from flambeau.runtime.cuda import device as devices
 from flambeau.runtime.cuda import driver
 from flambeau.runtime.cuda.driver import OutOfMemoryError
-from flambeau.tensor import transfer
+from flambeau.tensor import functions_random, transfer
 from flambeau.tensor.typed_tensors import CudaBFloat16Tensor as BFloat16Tensor  # noqa: F401 - torch's name for it here
 from flambeau.tensor.typed_tensors import CudaBoolTensor as BoolTensor  # noqa: F401 - torch's name for it here
 from flambeau.tensor.typed_tensors import CudaByteTensor as ByteTensor  # noqa: F401 - torch's name for it here
@@ -24,10 +24,44 @@ from flambeau.tensor.typed_tensors import CudaLongTensor as LongTensor  # noqa: 
 from flambeau.tensor.typed_tensors import CudaShortTensor as ShortTensor  # noqa: F401 - torch's name for it here
 
 __all__ = [
-    "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "init", "is_available", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "mem_get_info", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
+    "CUDAGraph", "Event", "OutOfMemoryError", "current_device", "device", "device_count", "empty_cache", "get_device_capability",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "graph", "init", "is_available",
+    "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info",
+    "memory_allocated", "memory_reserved", "memory_stats", "reset_peak_memory_stats", "set_device", "set_rng_state",
+    "set_rng_state_all", "synchronize",
 ]  # fmt: skip
+
+
+def is_current_stream_capturing() -> bool:
+    """False: launches are not recorded."""
+    return False
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """The bytes in use and held, by PyTorch's names; empty where there is no GPU."""
+    if not is_available():
+        return {}
+    return {
+        "allocated_bytes.all.current": memory_allocated(device), "allocated_bytes.all.peak": max_memory_allocated(device),
+        "reserved_bytes.all.current": memory_reserved(device),
+    }  # fmt: skip
+
+
+class CUDAGraph:
+    """Recorded launches. NotImplementedError: compiled functions launch their kernels from native code already; call `torch.compile`."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        raise NotImplementedError("CUDAGraph: launches are not recorded as graphs yet; use torch.compile, which launches from native code")
+
+
+class graph(CUDAGraph):  # noqa: N801 - torch's own name
+    """A context whose launches would be recorded. NotImplementedError, as `CUDAGraph`."""
+
+    def __init__(
+        self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global", enable_annotations: bool = False,
+        check_input_liveness: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
 
 
 def is_available() -> bool:
@@ -161,6 +195,27 @@ def empty_cache() -> None:
 
 def manual_seed(seed: int) -> None:
     """Nothing: numbers on GPUs come from the CPU's generator, which `torch.manual_seed` seeds."""
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """The state of the generator that GPUs share with the CPU."""
+    return functions_random.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Go on from a state that `get_rng_state` gave."""
+    functions_random.set_rng_state(new_state)
+
+
+def get_rng_state_all() -> list[Any]:
+    """`get_rng_state` for each GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Go on from states that `get_rng_state_all` gave."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 def manual_seed_all(seed: int) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 
 from flambeau.core.processes import group as _group
 from flambeau.core.processes import need_group as _need
+from flambeau.distributed import device_mesh as device_mesh
 from flambeau.distributed import nn as nn
+from flambeau.distributed import rpc as rpc
+from flambeau.distributed import tensor as tensor
 from flambeau.distributed.device_mesh import DeviceMesh as DeviceMesh
 from flambeau.distributed.device_mesh import init_device_mesh as init_device_mesh
 from flambeau.distributed.process_group import ProcessGroup as ProcessGroup
@@ -37,8 +40,8 @@ class Work:
 
 
 def is_available() -> bool:
-    """True."""
-    return True
+    """False, as in a PyTorch built without it: libraries leave out shards, meshes and FSDP. Groups of one process work all the same."""
+    return False
 
 
 def is_initialized() -> bool:

@@ -14,6 +14,7 @@ from flambeau.distributions.transform import ComposeTransform as ComposeTransfor
 from flambeau.distributions.transform import IndependentTransform as IndependentTransform
 from flambeau.distributions.transform import ReshapeTransform as ReshapeTransform
 from flambeau.distributions.transform import Transform, widened
+from flambeau.distributions.transform import _InverseTransform as _InverseTransform
 from flambeau.distributions.transform import identity_transform as identity_transform
 from flambeau.distributions.utils import _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 from flambeau.tensor import Tensor

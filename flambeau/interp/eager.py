@@ -11,6 +11,7 @@ from flambeau.codegen.cpu.errors import NO_FACTORIZATION, operator_number
 from flambeau.compilation.program import BoundProgram
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
+from flambeau.core.device import meta as without_elements
 from flambeau.core.dtypes import dtype
 from flambeau.core.events import counters
 from flambeau.core.linear_algebra_errors import OPERATORS, linear_algebra_error
@@ -46,12 +47,22 @@ class Operand:
 Result = tuple[Folding | None, Ints | None] | TensorMeta
 
 
+class Nothing:
+    """What runs on tensors without elements."""
+
+    def run(self, *operands: Any) -> None:
+        """Nothing."""
+
+
+NOTHING = Nothing()
+
+
 @dataclass(slots=True, eq=False)
 class RunPlan:
     """Everything decided for one function on operands of exactly these metas. ``views``: the outputs are views, nothing runs."""
 
     function: GraphFunction
-    bound: BoundProgram | BoundCudaProgram | None
+    bound: BoundProgram | BoundCudaProgram | Nothing | None
     outputs: list[TensorMeta]
     views: list[ViewOf] | None = None
     into: tuple[int | None, ...] = ()
@@ -82,6 +93,8 @@ def plan_function(
             return RunPlan(function, None, shown, found)
         if views == "only":
             return RunPlan(function, None, outputs)
+    if device is without_elements:
+        return RunPlan(function, NOTHING, outputs, None, into, NOTHING.run)
     for position, ((_, strides), layout) in enumerate(zip(seen, layouts, strict=True)):
         values |= stride_sizes(position, strides, layout)
     specs = tuple(
@@ -154,6 +167,8 @@ def common_device(metas: Sequence[TensorMeta]) -> Device:
 
 def allocate(device: Device, nbytes: int) -> Storage:
     """A storage of undefined bytes."""
+    if device is without_elements:
+        return Storage(nbytes, 0, without_elements)
     return Storage(nbytes) if device is cpu else new_storage(device, nbytes)
 
 
@@ -161,7 +176,7 @@ def fill_bytes(memory: Storage, value: int, device: Device) -> None:
     """Set all bytes of a storage."""
     if device is cpu:
         ctypes.memset(memory.address, value, memory.nbytes)
-    else:
+    elif device is not without_elements:
         device_of(device).fill(memory.address, value, memory.nbytes)
 
 
@@ -216,7 +231,7 @@ def run_plan(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any]) -> 
 def run_program(plan: RunPlan, operands: Sequence[Any], numbers: Sequence[Any], results: Sequence[Any]) -> None:
     """Run the program of a plan on operands, into results."""
     bound = plan.bound
-    assert bound is not None
+    assert bound is not None and not isinstance(bound, Nothing)
     try:
         generator = context.generator or default_generator
         bound.run([o.address for o in operands] + [0] * len(numbers), numbers, [r.address for r in results], generator.address)

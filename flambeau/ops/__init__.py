@@ -1,5 +1,7 @@
 """Every operator, by name: `ops.softmax(x, 1)` runs on tensors and, inside another operator's body, on nodes."""
 
+from importlib import import_module
+
 from flambeau.ops.activation import celu as celu
 from flambeau.ops.activation import elu as elu
 from flambeau.ops.activation import gelu as gelu
@@ -418,3 +420,10 @@ from flambeau.ops.view import unflatten as unflatten
 from flambeau.ops.view import unfold as unfold
 from flambeau.ops.view import unsqueeze as unsqueeze
 from flambeau.ops.view import view as view
+
+
+def __getattr__(name: str) -> object:
+    """``torch.ops.aten``, which stands above the operators and is loaded at first use."""
+    if name == "aten":
+        return import_module("flambeau.tensor.aten").aten
+    raise AttributeError(f"module 'flambeau.ops' has no attribute {name!r}")

@@ -63,6 +63,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
         own["_opt_called"] = True
+        if "_optimizer_step_pre_hooks" not in own:  # A wrapper that has an optimizer and did not call our __init__.
+            return step(self, *args, **kwargs)
         if not (_global_pre_hooks or _global_post_hooks or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks):
             return step(self, *args, **kwargs)
         for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):

@@ -24,6 +24,7 @@ from flambeau.tensor import dispatch, dlpack, transfer
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.numbers import write_number
+from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.tensor import empty_tensor, tensor_over
 
 Sizes = Sequence[int]
@@ -164,6 +165,9 @@ def asarray(
     obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Any:
     """``obj`` as a tensor; ``copy`` True always copies, False never (ValueError where it would have to)."""
+    if isinstance(obj, UntypedStorage):
+        meta = meta_of((len(obj),), dtypes.uint8, None, obj.device)
+        obj = dispatch.new_tensor(obj.memory, obj.memory.address, meta)
     if not isinstance(obj, (TensorBase, np.ndarray)) and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)
     shareable = isinstance(obj, (TensorBase, np.ndarray))

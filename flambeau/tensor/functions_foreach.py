@@ -208,6 +208,16 @@ def _foreach_reciprocal_(self: Tensors) -> None:
     _into(ops.reciprocal, self)
 
 
+def _foreach_sigmoid(self: Tensors) -> tuple[Any, ...]:
+    """1 / (1 + e ** -x)."""
+    return _new(ops.sigmoid, self)
+
+
+def _foreach_sigmoid_(self: Tensors) -> None:
+    """1 / (1 + e ** -x), in place."""
+    _into(ops.sigmoid, self)
+
+
 def _foreach_sign(self: Tensors) -> tuple[Any, ...]:
     """-1, 0 or 1."""
     return _new(ops.sign, self)

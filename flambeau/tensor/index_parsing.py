@@ -224,7 +224,7 @@ class _Parser:
             self.mask(item, tuple(item.shape), "mask")
         elif _type_name(item) not in INTEGER_TYPES:
             raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {_type_name(item)}")
-        elif not item.shape:
+        elif not item.shape and not getattr(item, "many", False):  # Inside vmap each place of a batch has its own number.
             self.drop(item)
         else:
             self.advance(1, item, "integer")

@@ -407,6 +407,9 @@ class MemoryMethods(TensorBase):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         name = None if self.entry is None else self.entry.name
         requires = dispatch.wants_gradient(self)
+        if self.is_meta:  # type: ignore[attr-defined]
+            kind = "" if self.meta.dtype is default_float() else f", dtype={self.meta.dtype}"
+            return f"tensor(..., device='meta', size={tuple(self.meta.shape)}{kind}{', requires_grad=True' if requires else ''})"
         array = self.array()  # type: ignore[attr-defined]
         device = None if self.meta.device is cpu else str(self.meta.device)
         return printing.tensor_text(

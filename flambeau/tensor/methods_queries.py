@@ -22,7 +22,7 @@ class QueryMethods(TensorBase):
     __slots__ = ()
 
     is_cpu = True
-    is_meta = is_mps = is_xpu = is_xla = is_vulkan = is_mkldnn = is_ipu = is_maia = is_mtia = False
+    is_mps = is_xpu = is_xla = is_vulkan = is_mkldnn = is_ipu = is_maia = is_mtia = False
     is_sparse = is_sparse_csr = is_nested = is_quantized = False
     name = None
     # What backward calls after it has added to ``.grad``; see register_post_accumulate_grad_hook.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copyreg
 import ctypes
+import os
 from typing import Any
+
+import numpy as np
 
 from flambeau.core.device import Device, cpu
 from flambeau.core.dtypes import uint8
@@ -26,6 +29,18 @@ class UntypedStorage:
     def __init__(self, memory: Storage) -> None:
         self.memory = memory
 
+    @staticmethod
+    def from_file(filename: str | os.PathLike[str], shared: bool = False, nbytes: int | None = None) -> UntypedStorage:
+        """The first ``nbytes`` of a file (all of it by default); ``shared`` writes changes to it, else it stays as it is."""
+        size = os.path.getsize(filename) if nbytes is None and not shared else nbytes or 0
+        if not size:
+            return UntypedStorage(Storage(0))
+        if shared and (not os.path.exists(filename) or os.path.getsize(filename) < size):
+            with open(filename, "ab") as file:
+                file.truncate(size)
+        array = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(size,))
+        return UntypedStorage(Storage(size, array.ctypes.data, array))
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return self.memory.address
@@ -41,7 +56,12 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.memory.nbytes
 
-    def __getitem__(self, index: int) -> int:
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise RuntimeError(f"a storage is sliced in steps of 1, got {step}")
+            return UntypedStorage(Storage(max(stop - start, 0), self.memory.address + start, self.memory))
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range for a storage of {len(self)} bytes")
         return transfer.read_element(self.memory.address + index % len(self), uint8, self.device)

@@ -127,7 +127,12 @@ class TensorCore(TensorBase):
     @property
     def is_cuda(self) -> bool:
         """Whether the memory is on a GPU."""
-        return self.meta.device is not cpu
+        return self.meta.device.type == "cuda"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether there is no memory: the device is ``meta``."""
+        return self.meta.device.type == "meta"
 
     def materialize(self) -> None:
         """Somebody looks at the contents: a capture ends here, since what is done with them cannot be replayed."""

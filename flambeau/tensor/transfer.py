@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu, device_named
+from flambeau.core.device import meta as without_elements
 from flambeau.core.dtypes import dtype
 from flambeau.interp.eager import allocate, report_error
 from flambeau.ops.declare import ALL
@@ -77,6 +78,12 @@ def to_device(tensor: Any, device: Device) -> Any:
 
 
 def _copy(target: int, to: Device, source: int, origin: Device, nbytes: int) -> None:
+    if to is without_elements:
+        return
+    if origin is without_elements:
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Make tensors with elements by torch.empty_like(x, device=...) or Module.to_empty."
+        )
     if to is cpu:
         _wait(origin, target, source, nbytes)
     elif origin is cpu:
@@ -97,6 +104,8 @@ def read_element(address: int, kind: dtype, device: Device) -> Any:
     """The element at an address as a Python number; waits for the device."""
     if device is cpu:
         return read_number(address, kind)
+    if device is without_elements:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     buffer = ctypes.c_uint64()
     _wait(device, ctypes.addressof(buffer), address, kind.itemsize)
     return read_number(ctypes.addressof(buffer), kind)
@@ -109,6 +118,8 @@ def copied_storage(memory: Storage) -> Storage:
         out = allocate(gpu.device, memory.nbytes)
         gpu.copy_within(out.address, memory.address, memory.nbytes)
         return out
+    if memory.owner is without_elements:
+        return allocate(without_elements, memory.nbytes)
     out = Storage(memory.nbytes)
     ctypes.memmove(out.address, memory.address, memory.nbytes)
     return out

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "LeafSpec", "PyTree", "TreeSpec", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten",
-    "tree_iter", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_", "tree_structure", "tree_unflatten",
+    "GetAttrKey", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec", "keystr", "register_pytree_node", "tree_all",
+    "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_map",
+    "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
 ]  # fmt: skip
 
 PyTree = Any
@@ -30,14 +31,85 @@ _nodes: dict[type, tuple[Flatten, Unflatten]] = {
 }
 
 
-def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, **_names: Any) -> None:
-    """Make instances of a class containers: ``flatten_fn(v)`` gives their parts and a context, ``unflatten_fn(parts, context)`` makes one.
+@dataclass(frozen=True)
+class MappingKey:
+    """The place of a part of a mapping."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, owner: Any) -> Any:
+        """The part of ``owner`` at this place."""
+        return owner[self.key]
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """The place of a part of a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+    def get(self, owner: Any) -> Any:
+        """The part of ``owner`` at this place."""
+        return owner[self.idx]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The place of a part that is an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, owner: Any) -> Any:
+        """The part of ``owner`` at this place."""
+        return getattr(owner, self.name)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(MappingKey(key), part) for key, part in d.items()], list(d)
+
+
+# For classes of containers whose parts have names: how the parts are found with them.
+_with_keys: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {
+    dict: _dict_flatten_with_keys, OrderedDict: _dict_flatten_with_keys, defaultdict: _dict_flatten_with_keys,
+}  # fmt: skip
+
+
+def register_pytree_node(
+    cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, *, flatten_with_keys_fn: Any = None, **_names: Any
+) -> None:
+    """Make instances of a class containers: ``flatten_fn(v)`` gives their parts and a context, ``unflatten_fn(parts, context)`` makes one,
+    and ``flatten_with_keys_fn(v)`` gives the parts with their places.
 
     ValueError for a class that is one already.
     """
+    if flatten_with_keys_fn is not None:
+        _with_keys[cls] = flatten_with_keys_fn
     if cls in _nodes:
         raise ValueError(f"{cls} is already registered as pytree node.")
     _nodes[cls] = (flatten_fn, unflatten_fn)
+
+
+# PyTorch's older names.
+SUPPORTED_NODES, Context, _register_pytree_node = _nodes, Any, register_pytree_node
+_dict_flatten, _dict_unflatten = _nodes[dict]
+
+
+def _get_node_type(tree: Any) -> Any:
+    found = _take_apart(tree, None)
+    return None if found is None else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    return _take_apart(tree, is_leaf) is None
 
 
 def _take_apart(tree: Any, is_leaf: Callable[[Any], bool] | None) -> tuple[list[Any], Any, Unflatten] | None:
@@ -120,6 +192,40 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree of a structure with these leaves."""
     return treespec.unflatten(leaves)
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    """The leaves of a tree, each after the places that lead to it, and the tree's structure.
+
+    >>> from flambeau.utils._pytree import keystr, tree_flatten_with_path
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+
+    def walk(part: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        found = _take_apart(part, is_leaf)
+        if found is None:
+            yield path, part
+            return
+        named = _with_keys[type(part)](part)[0] if type(part) in _with_keys else [(SequenceKey(i), c) for i, c in enumerate(found[0])]
+        if hasattr(part, "_fields"):
+            named = [(GetAttrKey(name), child) for name, child in zip(part._fields, part, strict=True)]
+        for key, child in named:
+            yield from walk(child, (*path, key))
+
+    return list(walk(tree, ())), tree_structure(tree, is_leaf)
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """The places that lead to a leaf, as Python writes them."""
+    return "".join(map(str, kp))
+
+
+def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """As `tree_map`; ``func`` gets the places that lead to the leaf first."""
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [tree_leaves(r, is_leaf) for r in rests]
+    return spec.unflatten([func(path, *values) for (path, leaf), *rest in zip(found, *others, strict=True) for values in [(leaf, *rest)]])
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

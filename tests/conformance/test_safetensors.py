@@ -56,7 +56,7 @@ PROGRAM = """
     arrays = safetensors.numpy.load_file("model.safetensors")
     safetensors.numpy.save_file(arrays, "arrays.safetensors")
     assert torch.equal(load_file("arrays.safetensors")["first.weight"], model.first.weight)
-    assert torch.__name__ == "flambeau"
+    assert torch.__spec__.name == "flambeau"
     print(json.dumps(seen))
 """
 

@@ -52,9 +52,16 @@ def test_the_installed_version_is_answered(tmp_path: Path) -> None:
     text = """
         import json
         from importlib import metadata
-        print(json.dumps([metadata.version("torch"), metadata.metadata("Torch")["Name"], "torch" in metadata.packages_distributions()]))
+        import torch
+        from torch.torch_version import TorchVersion
+        print(json.dumps([
+            metadata.version("torch"), metadata.metadata("Torch")["Name"], "torch" in metadata.packages_distributions(),
+            torch.__version__, torch.__version__ >= (2, 4), torch.__name__,
+        ]))
     """
-    assert answer(flambeau(tmp_path, "run", script(tmp_path, text))) == [run_alias.TORCH_VERSION, "torch", True]
+    assert answer(flambeau(tmp_path, "run", script(tmp_path, text))) == [
+        run_alias.TORCH_VERSION, "torch", True, run_alias.TORCH_VERSION, True, "torch",
+    ]  # fmt: skip
 
 
 def test_an_installed_torch_is_left_alone(tmp_path: Path) -> None:
@@ -63,7 +70,7 @@ def test_an_installed_torch_is_left_alone(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (tmp_path / "site").rglob("*") if path.is_file()}
     text = """
         import importlib.util, json, torch
-        print(json.dumps([torch.__name__, str(importlib.util.find_spec("torch.special_part"))]))
+        print(json.dumps([torch.__spec__.name, str(importlib.util.find_spec("torch.special_part"))]))
     """
     got = answer(flambeau(tmp_path, "run", script(tmp_path, text), PYTHONPATH=str(tmp_path / "site")))
     assert got == ["flambeau", "None"]
@@ -88,7 +95,7 @@ def test_a_torch_that_is_in_use_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_subprocesses_have_the_alias(tmp_path: Path) -> None:
-    script(tmp_path, "import torch; print(torch.__name__)", "child.py")
+    script(tmp_path, "import torch; print(torch.__spec__.name)", "child.py")
     text = """
         import subprocess, sys
         subprocess.run([sys.executable, "child.py"], check=True)
@@ -132,7 +139,7 @@ def test_test_runners_have_the_alias(tmp_path: Path, runner: list[str], as_child
         import torch.nn
         class Test(unittest.TestCase):
             def test_torch(self):
-                self.assertEqual((torch.__name__, torch.nn.__name__), ("flambeau", "flambeau.nn"))
+                self.assertEqual((torch.__spec__.name, torch.nn.__name__), ("flambeau", "flambeau.nn"))
     """
     script(tmp_path, text, "test_alias.py")
     if as_child:
@@ -146,7 +153,7 @@ def test_test_runners_have_the_alias(tmp_path: Path, runner: list[str], as_child
 
 def test_a_hidden_sitecustomize_still_runs(tmp_path: Path) -> None:
     script(tmp_path, "import os; os.environ['HIDDEN'] = __file__", "site/sitecustomize.py")
-    child = "import os, sys, torch; print(os.environ['HIDDEN'], sys.modules['sitecustomize'].__file__, torch.__name__)"
+    child = "import os, sys, torch; print(os.environ['HIDDEN'], sys.modules['sitecustomize'].__file__, torch.__spec__.name)"
     name = script(tmp_path, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)")
     run = flambeau(tmp_path, "run", name, PYTHONPATH=str(tmp_path / "site"))
     hidden = str(tmp_path / "site" / "sitecustomize.py")

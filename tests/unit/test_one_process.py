@@ -22,7 +22,8 @@ def group() -> Iterator[None]:
 
 @pytest.mark.usefixtures("group")
 def test_collectives_of_one_process_give_what_they_get() -> None:
-    assert dist.is_available() and dist.is_initialized() and dist.get_rank() == 0 and dist.get_world_size() == 1
+    assert not dist.is_available() and not isinstance(torch.ones(1), dist.tensor.DTensor)
+    assert dist.is_initialized() and dist.get_rank() == 0 and dist.get_world_size() == 1
     assert dist.get_backend() == "nccl"
     x = torch.rand(4, 2)
     whole = x.clone()

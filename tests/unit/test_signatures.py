@@ -36,7 +36,10 @@ _REASONS = {
     ),
     "one function serves torch.func, torch.sparse and this name": ("torch.nn.utils.stateless.functional_call", "torch.smm"),
     "indices alone stand for ones, None for the strided layout": ("torch.sparse_coo_tensor", "torch.nested.narrow"),
-    "programs read these, and do not make them": ("torch.autograd.profiler.FunctionEvent", "torch.utils.benchmark.Measurement"),
+    "programs read these, and do not make them": (
+        "torch.autograd.profiler.FunctionEvent", "torch.utils.benchmark.Measurement", "torch.nn.attention.flex_attention.BlockMask",
+    ),
+    "the class of the CPU, or of the GPU, stands for that of any device": ("torch.Event", "torch.Stream"),
     "programs do not make nodes of the tape": ("torch.autograd.graph.Node",),
 }
 ON_PURPOSE = {path for paths in _REASONS.values() for path in paths}

@@ -19,7 +19,7 @@ from flambeau.nn.modules.module_hooks import (
     register_module_parameter_registration_hook,
     run_registration_hooks,
 )
-from flambeau.nn.modules.module_state import ModuleState, _IncompatibleKeys
+from flambeau.nn.modules.module_state import EXTRA_STATE, ModuleState, _IncompatibleKeys
 from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import empty_like
@@ -32,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T", bound="Module")
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE  # torch's name
 _ABSENT = object()
 
 

@@ -144,7 +144,9 @@ def put_in_front(owner: type[Any], name: str, address: int, flags: int) -> None:
 
 def make_method(owner: type[Any], name: str, address: int, flags: int) -> Any:
     """A method descriptor for `owner`, to be set as one of its attributes."""
-    method = _Method(name.encode(), address, flags, None)
+    # inspect.signature reads what the documentation begins with.
+    signature = f"{name}($self, /, *args, **kwargs)\n--\n\n" if flags & METH_KEYWORDS else None
+    method = _Method(name.encode(), address, flags, signature and signature.encode())
     _kept.append(method)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", _api))
     return make(owner, ctypes.addressof(method))

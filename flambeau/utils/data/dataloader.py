@@ -330,3 +330,7 @@ class _Workers(_Pass):
             for process in self.processes:
                 process.terminate()
                 process.join()
+
+
+# PyTorch's names of the passes.
+_BaseDataLoaderIter, _SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = _Pass, _InProcess, _Workers

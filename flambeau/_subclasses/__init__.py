@@ -1,0 +1,1 @@
+"""torch._subclasses: kinds of tensors that PyTorch's tracers use."""

@@ -1,0 +1,1 @@
+"""torch.fx.experimental: what libraries ask of PyTorch's other tracers."""
