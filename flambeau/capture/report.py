@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from flambeau.capture.sizes import Pattern
 from flambeau.capture.tree import Block, Check, Step
 from flambeau.capture.values import ATOMS, Same
-from flambeau.compilation.cuda_program import BoundCudaProgram
 from flambeau.compilation.program import BoundProgram, Program
 from flambeau.interp.eager import Nothing
 from flambeau.ir.graph import as_python
@@ -20,6 +19,7 @@ from flambeau.runtime.storage import TensorMeta
 if TYPE_CHECKING:
     from flambeau.capture.compiled import CompiledFunction
     from flambeau.capture.segments import Runner
+    from flambeau.compilation.cuda_program import BoundCudaProgram
 
 
 class Explanation:

@@ -136,17 +136,18 @@ class Tracer(TracerBase):
     def _patched(self, of_root: dict[str, Any]) -> Iterator[None]:
         """For the time of tracing: calls of modules and reads of their parameters go to us, and wrapped functions are steps."""
         call, read, cache = Module.__call__, Module.__getattr__, dict[str, Any]()
-        Module.__call__ = lambda m, *args, **kwargs: self.call_module(m, functools.partial(call, m), args, kwargs)  # type: ignore[method-assign]
-        Module.__getattr__ = lambda m, name: self.getattr(name, read(m, name), cache)  # type: ignore[method-assign]
         own = [(of_root, name) for name, value in of_root.items() if id(value) in self._functions]
         changed = [(vars(m), n, f) for m in self._modules for n, f in vars(m).items() if callable(f) and not isinstance(f, type)]
         builtin = __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__)
         for names, name in _wrapped + own:
-            changed.append((names, name, names[name] if name in names else builtin[name]))
+            if name in names or name in builtin:  # what was wrapped may be gone
+                changed.append((names, name, names[name] if name in names else builtin[name]))
         missing = [(names, name) for names, name in _wrapped if name not in names]
         before = _tracing[0]
-        _tracing[0] = True
         try:
+            _tracing[0] = True
+            Module.__call__ = lambda m, *args, **kwargs: self.call_module(m, functools.partial(call, m), args, kwargs)  # type: ignore[method-assign]
+            Module.__getattr__ = lambda m, name: self.getattr(name, read(m, name), cache)  # type: ignore[method-assign]
             for names, name, function in changed:
                 names[name] = _step(function)
             yield

@@ -207,13 +207,7 @@ def _cast_reference(x: Any, to: dtype) -> Any:
         return dtypes.converted_array(x, to)
 
 
-def _cast_rule(x: Aval, to: dtype) -> Aval:
-    if x.dtype.is_bits_only or to.is_bits_only:
-        raise NotImplementedError(f"nothing computes in {(x.dtype if x.dtype.is_bits_only else to)} yet; keep float16 or bfloat16 numbers")
-    return Aval(x.shape, to)
-
-
-cast = prim("cast", "pointwise", _cast_rule, _cast_reference, "convert, rounding to nearest even")
+cast = prim("cast", "pointwise", lambda x, to: Aval(x.shape, to), _cast_reference, "convert, rounding to nearest even")
 def _bitcast_reference(x: Any, to: dtype) -> Any:
     return x.view(to.numpy)
 
@@ -236,7 +230,11 @@ def number(value: complex | float | int | bool, like: Node) -> Node:
 
 def converted(x: Node, to: dtype) -> Node:
     """x in another type; x itself when it has that already."""
-    return x if x.dtype is to else cast(x, to=to)
+    if x.dtype is to:
+        return x
+    if x.dtype.is_bits_only or to.is_bits_only:
+        raise NotImplementedError(f"nothing computes in {(x.dtype if x.dtype.is_bits_only else to)} yet; keep float16 or bfloat16 numbers")
+    return cast(x, to=to)
 
 
 def in_compute_type(combine: Callable[[Node], Node], x: Node) -> Node:

@@ -28,12 +28,12 @@ full = prim(
 
 def constant(value: complex | float | int | bool, shape: Shape, dtype: dtype) -> Node:
     """``full`` with the value normalized to the dtype's own kind of Python number."""
+    if dtype.is_bits_only:
+        raise NotImplementedError(f"nothing computes in {dtype} yet; keep float16 or bfloat16 numbers")
     if dtype.is_complex:
         value = complex(value)
     elif isinstance(value, complex):
         raise TypeError(f"the complex number {value} is no {dtype}")
-    elif dtype.is_bits_only:
-        raise NotImplementedError(f"nothing computes in {dtype} yet; keep float16 or bfloat16 numbers")
     elif dtype.is_floating_point:
         with np.errstate(over="ignore"):
             value = float(value) if dtype.itemsize > 2 else float(dtype.numpy.type(value))  # what is folded knows no 16-bit types

@@ -83,3 +83,9 @@ def test_shapes_are_written_to_nodes() -> None:
     traced = fx.symbolic_trace(torch.nn.Linear(3, 4))
     fx.passes.shape_prop.ShapeProp(traced).propagate(torch.ones(2, 3))
     assert traced.graph.output_node().args[0].meta["tensor_meta"].shape == (2, 4)
+
+
+def test_a_wrapped_function_may_be_gone() -> None:
+    exec("from flambeau import fx\nfx.wrap('gone')", {"__name__": "program"})  # noqa: S102
+    module = Block()
+    assert same(fx.symbolic_trace(module), module) and module(torch.randn(5, 3))[1] == {"rows": 5}

@@ -39,7 +39,7 @@ _REASONS = {
     "programs read these, and do not make them": (
         "torch.autograd.profiler.FunctionEvent", "torch.utils.benchmark.Measurement", "torch.nn.attention.flex_attention.BlockMask",
     ),
-    "the class of the CPU, or of the GPU, stands for that of any device": ("torch.Event", "torch.Stream"),
+    "the class of the CPU stands for that of any device": ("torch.Stream",),
     "programs do not make nodes of the tape": ("torch.autograd.graph.Node",),
 }
 ON_PURPOSE = {path for paths in _REASONS.values() for path in paths}
