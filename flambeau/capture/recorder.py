@@ -40,6 +40,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
 from flambeau.tensor.function import FunctionContext
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
+from flambeau.tensor.transfer import is_dense
 from flambeau.tensor.views import Step, View, put
 
 
@@ -160,6 +161,15 @@ def _is_base(tensor: Any) -> bool:
     if tensor.view_of is None or isinstance(tensor.entry, FunctionContext):
         return True
     return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
+
+
+def _memory_order(meta: TensorMeta) -> tuple[int, ...] | None:
+    """The axes in the order of memory; None where the elements do not fill it, or sizes may change."""
+    if meta.contiguous:
+        return tuple(range(len(meta.shape)))
+    if not all(type(n) is int for n in (*meta.shape, *meta.strides)) or not is_dense(meta):
+        return None
+    return tuple(sorted(range(len(meta.shape)), key=lambda axis: (-meta.strides[axis], -meta.shape[axis])))
 
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
@@ -308,9 +318,10 @@ class Recorder:
                 return node
         offset = (self.sizes.offset(tensor) - state.offset) // tensor.meta.dtype.itemsize
         inside = offset >= 0 and offset + tensor.meta.extent <= state.meta.numel
-        if not state.meta.contiguous or tensor.meta.dtype is not state.meta.dtype or not inside:
+        order = _memory_order(state.meta)
+        if order is None or tensor.meta.dtype is not state.meta.dtype or not inside:
             raise Unfollowed("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
-        flat = p.reshape(base, shape=(state.meta.numel,))
+        flat = p.reshape(base if state.meta.contiguous else p.permute(base, axes=order), shape=(state.meta.numel,))
         return p.as_strided(flat, shape=tensor.meta.shape, strides=tensor.meta.strides, offset=offset)
 
     # -- calls ------------------------------------------------------------------------------------------
@@ -561,6 +572,10 @@ class Recorder:
         else:
             self._made.add(id(tensor))
         return tensor
+
+    def over(self, memory: Storage, meta: TensorMeta) -> Any:
+        """A tensor over all of a memory that does not exist yet."""
+        return self._tensor(memory, memory.address, meta, self.states[id(memory)])
 
     def alias(self, tensor: Any) -> Any:
         """Another tensor over the same memory, without history: ``detach()``."""

@@ -19,8 +19,11 @@ MOST_PARTS = 4
 MANY_PRODUCTS = 4
 
 
-def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[bool] = ()) -> Graph:
-    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major.
+def legalize(
+    graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[bool] = (), strides: Sequence[Strides | None] = ()
+) -> Graph:
+    """Insert copies; see the module's sentence. ``layouts`` holds the strides of inputs that are not row-major, ``strides`` those of
+    outputs.
 
     Of outputs in new memory, ``row_major``, only the order of elements counts, not their shape.
     """
@@ -37,15 +40,9 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
         if node.op.name == "matmul":
             if readers[node.sources[1]] >= MANY_PRODUCTS and _is_turned(sources[1], layouts):
                 sources = (sources[0], p.copy(sources[1]))
-            return Node(node.op, readable_factors(sources, layouts), **node.attributes)
-        if node.op.family in ("row", "factor"):
-            ready = tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources)
-            return Node(node.op, ready, **node.attributes)
         if node.op.name == "scatter":
             return Node(node.op, (copied(sources[0]), *sources[1:]), **node.attributes)
-        if node.op.name == "as_strided" and strided_operand(sources[0], layouts) is None:
-            return Node(node.op, (p.copy(sources[0]), *sources[1:]), **node.attributes)
-        return None
+        return _reading(node, sources, layouts)
 
     made = rebuild(graph.outputs, replace, known)
     # Whoever else reads a turned product reads what is given out, so that the product is stored once, as its epilogue.
@@ -62,7 +59,38 @@ def legalize(graph: Graph, layouts: Mapping[Node, Strides], row_major: Sequence[
             continue
         computed = node.op is not INPUT and node.op.family not in ("view", "source")
         outputs.append(node if computed and node not in outputs else copied(node))
+    if any(strides):
+        outputs = _read_where_they_lie(outputs, dict(zip(outputs, strides, strict=True)), layouts)
     return Graph(graph.inputs, tuple(outputs))
+
+
+def _reading(node: Node, sources: tuple[Node, ...], layouts: Mapping[Node, Strides]) -> Node | None:
+    """A node that a template computes, or a view of memory, with copies of what it cannot read; None for others."""
+    if node.op.name == "matmul":
+        return Node(node.op, readable_factors(sources, layouts), **node.attributes)
+    if node.op.family in ("row", "factor"):
+        return Node(node.op, tuple(s if _lies_in_rows(s, layouts) else p.copy(s) for s in sources), **node.attributes)
+    if node.op.name == "as_strided" and strided_operand(sources[0], layouts) is None:
+        return Node(node.op, (p.copy(sources[0]), *sources[1:]), **node.attributes)
+    return None
+
+
+def _read_where_they_lie(outputs: list[Node], strides: Mapping[Node, Strides | None], layouts: Mapping[Node, Strides]) -> list[Node]:
+    """Outputs may lie in an order of their own, in which other nodes read them."""
+    known = dict(layouts)
+
+    def replace(node: Node, sources: tuple[Node, ...]) -> Node | None:
+        if node.op is INPUT:
+            return node
+        made = _reading(node, sources, known)
+        if made is None or made.sources == node.sources:
+            made = node if sources == node.sources else Node(node.op, sources, **node.attributes)
+        lies = strides.get(node)
+        if lies is not None:
+            known[made] = lies
+        return made
+
+    return rebuild(outputs, replace)
 
 
 def _is_turned(factor: Node, layouts: Mapping[Node, Strides]) -> bool:
@@ -103,7 +131,7 @@ class _Joins:
 
 def _lies_in_rows(node: Node, layouts: Mapping[Node, Strides]) -> bool:
     """Whether a node is row-major in memory where a template reads it."""
-    return node not in layouts if node.op is INPUT else node.op.family not in ("view", "source")
+    return node not in layouts and (node.op is INPUT or node.op.family not in ("view", "source"))
 
 
 def _is_turned_product(node: Node) -> bool:

@@ -81,7 +81,8 @@ class _Scheduler:
         }
         simple = report_pass("simplify", graph, simplify(graph))
         merged = report_pass("merge_sums", simple, merge_sums(simple))
-        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, [spec == OutputSpec() for spec in outputs]))
+        plain, strides = [spec == OutputSpec() for spec in outputs], [spec.strides if spec.into is None else None for spec in outputs]
+        self.graph = report_pass("legalize", merged, legalize(merged, self.layouts, plain, strides))
         self.specs = dict(zip(self.graph.outputs, outputs, strict=True))
         self.buffers: list[Buffer] = []
         self.sources: dict[Node, Source] = {}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.context import context
 from flambeau.core.dtypes import int64 as _int64
 from flambeau.core.shape import Size
 from flambeau.ops.declare import broadcast_shapes as common_shape
@@ -160,7 +161,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         raise NotImplementedError("as_strided: gradients need a contiguous tensor that holds all elements of the result; use contiguous()")
     memory = input.memory
     flat = meta_of((memory.nbytes // input.meta.dtype.itemsize,), input.meta.dtype, None, input.meta.device)
-    return ops.as_strided(dispatch.new_tensor(memory, memory.address, flat), shape, strides, offset)
+    capture = context.capture if memory.pending is not None else None
+    over = dispatch.new_tensor(memory, memory.address, flat) if capture is None else capture.over(memory, flat)
+    return ops.as_strided(over, shape, strides, offset)
 
 
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
