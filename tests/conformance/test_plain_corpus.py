@@ -23,6 +23,9 @@ DIFFER = {
     "step_adam": "parameters of a group share their step count",
     "step_adamw_weight_decay": "parameters of a group share their step count",
     "step_adamw_without_foreach": "parameters of a group share their step count",
+    "step_with_hooks_of_parameters": "PyTorch reaches the bias of a linear layer before its weight",
+    "step_with_hooks_that_need_values": "PyTorch reaches the bias of a linear layer before its weight",
+    "step_with_hooks_set_inside": "PyTorch reaches the bias of a linear layer before its weight",
     "step_skipped_when_not_finite": "parameters of a group share their step count",
     "step_with_clipping": "parameters of a group share their step count",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +62,13 @@ class _Slots:
         return out
 
 
+# As PyTorch words it, since programs filter it by its text.
+NO_INPUTS = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
+    "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details."
+)
+
+
 class BackwardHook:
     """One call of a Module: it takes the arguments and the outputs through boundaries and runs the hooks between."""
 
@@ -99,6 +107,7 @@ class BackwardHook:
                 grad_outputs = slots.checked(result, "Backward pre")
         self.grad_outputs = grad_outputs
         if not self.has_inputs:
+            warnings.warn(NO_INPUTS, stacklevel=2)
             for hook in self.hooks:
                 result = hook(self.module, (None,) * self.count, grad_outputs)
                 if result is not None and not all(gradient is None for gradient in result):
