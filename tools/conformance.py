@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,11 +70,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="the conformance program, opinfo.py")
     parser.add_argument("--list", type=Path, default=LIST, help="the list of operators")
+    parser.add_argument("--jobs", type=int, default=2, help="sections that run at once")
     options = parser.parse_args(arguments)
     listed = sections(options.list.read_text(encoding="utf-8"))
     failed = 0
-    for section in listed:
-        found = check(section, options.program)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(lambda section: check(section, options.program), listed))
+    for section, found in zip(listed, results, strict=True):
         failed += len(found)
         for line in found:
             print(f"conformance: {section.mode} {section.dtype}: {line}")
