@@ -300,7 +300,7 @@ class Calls(Operators):
             return self._own(function, owner, args, kwargs)
         if isinstance(owner, (list, dict, set, deque)) and not self.is_iterator(owner):
             return self._container_method(function, owner, args, kwargs)
-        if function in OBJECT_METHODS or owner is object:
+        if function in OBJECT_METHODS or owner is object or _is_access(function):
             return self._object_method(function, args, kwargs)
         method_of_atom = type(owner) in ATOMS and owner is not None and not isinstance(owner, types.ModuleType)
         if method_of_atom or self._is_pure(function) or type(owner) is super:
@@ -444,6 +444,7 @@ class Calls(Operators):
         name = getattr(function, "__name__", "")
         if name == "__setattr__" and len(args) >= 2:
             target, (key, value) = (function.__self__, args) if len(args) == 2 else (args[0], args[1:])
+            key = self.fixed(key)
             if self.outside(target):
                 kept = self.outward(value)
                 self.trace.wrote(target, key, value)
@@ -455,7 +456,9 @@ class Calls(Operators):
                 return None
             return object.__setattr__(target, key, self.kept(value))
         if name == "__getattribute__":
-            target, key = [*([function.__self__] if len(args) < 2 else []), *args][:2]
+            target, key = [*([function.__self__] if len(args) < 2 else []), *map(self.fixed, args)][:2]
+            if not isinstance(target, (TensorBase, type, types.ModuleType)) and not is_module(target):
+                return self.attribute_of(target, key, object.__getattribute__)
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
                 return self._read_attribute(target, key)
@@ -657,6 +660,12 @@ def names_in(code: types.CodeType) -> set[str]:
     """The global names and attributes that a code object and those inside it speak of."""
     inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
     return {*code.co_names}.union(*inner)
+
+
+def _is_access(function: Any) -> bool:
+    """Whether a function is ``super().__getattribute__`` or ``super().__setattr__``, that of object."""
+    bound = type(function) is types.MethodWrapperType and function.__objclass__ is object  # type: ignore[attr-defined]
+    return bound and function.__name__ in ("__getattribute__", "__setattr__")
 
 
 def _holds_function(cell: Any) -> bool:

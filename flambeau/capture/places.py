@@ -227,14 +227,24 @@ class Places(Semantics):
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
-        getter = static_lookup(kind, "__getattribute__")
-        if type(getter) is types.FunctionType and not is_ours(kind):
+        getter, fallback = static_lookup(kind, "__getattribute__"), static_lookup(kind, "__getattr__")
+        if type(getter) is not types.FunctionType or is_ours(kind):
+            return self.attribute_of(obj, name, getattr)
+        try:
             return self.call(getter, (obj, name), {})
+        except AttributeError:
+            if type(fallback) is not types.FunctionType:
+                raise
+            return self.call(fallback, (obj, name), {})
+
+    def attribute_of(self, obj: Any, name: str, read: Callable[[Any, str], Any]) -> Any:
+        """What ``getattr`` or ``object.__getattribute__``, ``read``, finds."""
+        kind = type(obj)
         found = static_lookup(kind, name, MISSING)
         if type(found) is property:
             if type(found.fget) is types.FunctionType and not is_ours(kind):
                 return self.call(found.fget, (obj,), {})
-            return getattr(obj, name)
+            return read(obj, name)
         getter = None if found is MISSING else static_lookup(type(found), "__get__")
         in_python = type(getter) is types.FunctionType
         if in_python and static_lookup(type(found), "__set__") is not None:
@@ -251,13 +261,13 @@ class Places(Semantics):
             return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
             fallback = static_lookup(kind, "__getattr__")
-            if type(fallback) is types.FunctionType and not is_ours(kind):
+            if type(fallback) is types.FunctionType and not is_ours(kind) and read is getattr:
                 return self.call(fallback, (obj, name), {})
             here = not self.trace.ghost or kind is super  # super finds what classes hold
-            return getattr(obj if here else object.__new__(_Empty), name)
+            return read(obj if here else object.__new__(_Empty), name)
         if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
-        return getattr(obj, name)
+        return read(obj, name)
 
     def _own_attribute(self, obj: Any, name: str) -> Any:
         """What the object itself holds under a name, or MISSING."""

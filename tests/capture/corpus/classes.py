@@ -665,3 +665,67 @@ def repr_and_format_of_own():
         return x * n, f"{m!r} {m} {m:03d}", str(m), repr([m])
 
     return f, [(ramp(2), 1), (ramp(2), 2), (ramp(2), 1)]
+
+
+@program()
+def attributes_by_other_names():
+    class Configuration:
+        names = {"width": "hidden_size"}
+
+        def __init__(self):
+            self.hidden_size, self.scale = 3, 2.0
+
+        def __setattr__(self, key, value):
+            super().__setattr__(super().__getattribute__("names").get(key, key), value)
+
+        def __getattribute__(self, key):
+            if key != "names" and key in super().__getattribute__("names"):
+                key = super().__getattribute__("names")[key]
+            return super().__getattribute__(key)
+
+        @property
+        def twice(self):
+            return self.width * 2
+
+        def scaled(self, x):
+            return x * self.scale
+
+    held = Configuration()
+
+    def f(x):
+        held.seen = x.shape[0]
+        return held.scaled(x) + held.width - held.twice
+
+    def changed():
+        held.width = 5
+
+    return f, [(ramp(4),), (ramp(4),), changed, (ramp(4),), (ramp(5),)], lambda: sorted(vars(held).items())
+
+
+@program()
+def attributes_that_are_not_there():
+    class Open:
+        def __init__(self):
+            self.here = 2.0
+
+        def __getattribute__(self, key):
+            return object.__getattribute__(self, key)
+
+        def __getattr__(self, key):
+            if key.startswith("_"):
+                raise AttributeError(key)
+            return len(key)
+
+    held = Open()
+
+    def f(x):
+        try:
+            y = x * held._hidden
+        except AttributeError as error:
+            y = x - len(str(error))
+        return y * held.here + held.missing, hasattr(held, "_other"), getattr(held, "_third", 7)
+
+    def changed():
+        held.missing = 10
+
+    return f, [(ramp(4),), (ramp(4),), changed, (ramp(4),)]
