@@ -40,7 +40,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
 from flambeau.tensor.function import FunctionContext
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
-from flambeau.tensor.transfer import is_dense
+from flambeau.tensor.transfer import axes_in_memory
 from flambeau.tensor.views import Step, View, put
 
 
@@ -161,15 +161,6 @@ def _is_base(tensor: Any) -> bool:
     if tensor.view_of is None or isinstance(tensor.entry, FunctionContext):
         return True
     return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
-
-
-def _memory_order(meta: TensorMeta) -> tuple[int, ...] | None:
-    """The axes in the order of memory; None where the elements do not fill it, or sizes may change."""
-    if meta.contiguous:
-        return tuple(range(len(meta.shape)))
-    if not all(type(n) is int for n in (*meta.shape, *meta.strides)) or not is_dense(meta):
-        return None
-    return tuple(sorted(range(len(meta.shape)), key=lambda axis: (-meta.strides[axis], -meta.shape[axis])))
 
 
 def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
@@ -318,7 +309,7 @@ class Recorder:
                 return node
         offset = (self.sizes.offset(tensor) - state.offset) // tensor.meta.dtype.itemsize
         inside = offset >= 0 and offset + tensor.meta.extent <= state.meta.numel
-        order = _memory_order(state.meta)
+        order = axes_in_memory(state.meta)
         if order is None or tensor.meta.dtype is not state.meta.dtype or not inside:
             raise Unfollowed("capture: a tensor shares memory with another in a way that cannot be followed; clone() it first")
         flat = p.reshape(base if state.meta.contiguous else p.permute(base, axes=order), shape=(state.meta.numel,))

@@ -46,6 +46,15 @@ def is_dense(meta: TensorMeta) -> bool:
     return True
 
 
+def axes_in_memory(meta: TensorMeta) -> tuple[int, ...] | None:
+    """The axes in the order of memory; None where the elements do not fill it, or sizes may change."""
+    if meta.contiguous:
+        return tuple(range(len(meta.shape)))
+    if not all(type(n) is int for n in (*meta.shape, *meta.strides)) or not is_dense(meta):
+        return None
+    return tuple(sorted(range(len(meta.shape)), key=lambda axis: (-meta.strides[axis], -meta.shape[axis])))
+
+
 class TransferEntry(Entry):
     """The history of a copy on another device: its gradient goes back to where the original is."""
 
