@@ -171,7 +171,9 @@ class Encoder:
         return [atom.kind, *self.all(atom.arguments)]
 
     def _meta(self, value: TensorMeta) -> Any:
-        usual = value.strides == contiguous_strides(value.shape)  # where a size is 1, contiguous tensors have any stride
+        # Where a size is 1, contiguous tensors have any stride.
+        known = all(type(n) is int for n in value.shape)
+        usual = value.strides == contiguous_strides(value.shape) if known else value.contiguous
         return ["meta", self.all(value.shape), value.dtype.name, None if usual else self.all(value.strides), str(value.device)]
 
     def _list(self, value: list[Any]) -> Any:

@@ -9,7 +9,7 @@ from flambeau import ops
 from flambeau.core.context import context, start_state
 from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of, with_gradients
 from flambeau.tensor import Tensor
-from flambeau.tensor.creation import empty_like
+from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["SGD"]
@@ -74,7 +74,8 @@ class SGD(Optimizer):
         for parameter in params:
             state = self.state[parameter]
             if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = empty_like(parameter)
+                # Zeros: a call that is left after this, and captured anew, takes its first step for a later one.
+                state["momentum_buffer"] = zeros_like(parameter)
 
     def _updated_sparse(self, group: dict[str, Any], parameter: Any) -> bool:
         """Whether a parameter has a sparse gradient, which is then stepped against in its rows alone."""
