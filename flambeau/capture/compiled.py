@@ -202,14 +202,25 @@ class CompiledFunction:
         self._revived = False
         self.history.append("captured by an earlier process")
         events.emit("capture_load", function=self.name, segments=len(self.tree.segments))
-        self.native = native_program(self.tree)
+        self._make_native()
         for runner in self.tree.segments:
             events.emit("captured", compiled=self, plan=runner.segment.plan)
 
     def _print(self) -> None:
         self.residual = generate(self.tree)
         scope = self.residual.replay.__globals__
-        self.tree.changed = lambda: scope.update(self.tree.constants)
+
+        def changed() -> None:
+            scope.update(self.tree.constants)
+            if not self._revived:
+                self._make_native()
+
+        self.tree.changed = changed
+
+    def _make_native(self) -> None:
+        """Make the native form, which holds the constants: all of them have to be there."""
+        waits = stress.leave or self.eager_reason is not None or self.tree.late is not None
+        self.native = None if waits else native_program(self.tree)
 
     def _took(self, before: tuple[int, int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After an interpretation: print the program anew if the tree has grown, and keep it for other processes."""
@@ -219,7 +230,7 @@ class CompiledFunction:
             return
         counters["captures"] += 1
         self._print()
-        self.native = None if stress.leave or self.eager_reason is not None else native_program(tree)
+        self._make_native()
         if self._keys:
             self.not_kept = keep(self._keys, tree, self.function, args, kwargs)
             if self.not_kept is not None:

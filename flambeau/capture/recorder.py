@@ -220,7 +220,7 @@ class Recorder:
         self.on_module: Callable[[Any], None] | None = None
         self.on_input: Callable[[Any], None] | None = None  # told of an outside tensor when it is first used
         self.on_gradient: Callable[[Any, bool], None] | None = None  # told when the gradient of a leaf is first read, or written
-        self.on_guard: Callable[[Callable[[], Any]], None] | None = None
+        self.on_guard: Callable[[Callable[[], Any]], Any] | None = None
         self.risky: list[tuple[str, tuple[Node, ...]]] = []  # operators that may raise on values, and their results
         self.on_risk: Callable[[], bool] | None = None
         self.on_flush: Callable[[], None] | None = None
@@ -727,10 +727,9 @@ class Recorder:
                 del self.gradients_seen[key]
 
     # -- what else the trace depends on -----------------------------------------------------------------
-    def guard(self, read: Callable[[], Any]) -> None:
-        """The trace holds only as long as ``read()`` equals what it gives now."""
-        if self.on_guard is not None:
-            self.on_guard(read)
+    def guard(self, read: Callable[[], Any]) -> Any:
+        """What ``read()`` gives; the trace holds only as long as it gives that."""
+        return read() if self.on_guard is None else self.on_guard(read)
 
     def note_module(self, module: Any) -> None:
         """A Module is called: the trace depends on its structure, and on that of the Modules in it."""

@@ -16,7 +16,7 @@ from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer, meta_or_none, set_gradient
 from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
-from flambeau.capture.tree import End, Tree
+from flambeau.capture.tree import OTHERWISE, End, Tree
 from flambeau.capture.values import Box, frozen, is_ours, tensor_key
 from flambeau.capture.ways import Ways
 from flambeau.core import source_lines
@@ -183,10 +183,13 @@ class Session:
             if gradient is not None:
                 trace.know(gradient, known)
 
-    def see_guard(self, read: Callable[[], Any]) -> None:
-        """The line holds as long as ``read()`` gives what it gives now."""
+    def see_guard(self, read: Callable[[], Any]) -> Any:
+        """The line holds as long as ``read()`` gives what it gives now; what it gave, also where a ghost comes by after it has changed."""
+        key = "guard", frozen(read())
         if self.trace.recording:
-            self.trace.check(f"{self.tree.constant(read)}()", "look", ("guard", frozen(read())))
+            outcome = self.trace.check(f"{self.tree.constant(read)}()", "look", key)
+            key = key if outcome == OTHERWISE else outcome
+        return key[1]
 
     def see_start(self, make: Callable[[], None]) -> None:
         """State is made that outlives the call: every call sees to it that it is there."""

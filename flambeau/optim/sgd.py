@@ -9,7 +9,7 @@ from flambeau import ops
 from flambeau.core.context import context, start_state
 from flambeau.optim.optimizer import Optimizer, ParamsT, check_range, check_rate, check_settings, loss_of, with_gradients
 from flambeau.tensor import Tensor
-from flambeau.tensor.creation import zeros_like
+from flambeau.tensor.creation import empty_like
 from flambeau.tensor.grad_mode import no_grad
 
 __all__ = ["SGD"]
@@ -55,27 +55,27 @@ class SGD(Optimizer):
                 if group["momentum"] == 0:
                     self._update(group, members, None)
                     continue
-                states = [self.state[p] for p in members]
-                buffers = [state.get("momentum_buffer") for state in states]
-                new = [i for i, buffer in enumerate(buffers) if buffer is None]
+                new = self._without_buffer(members)
                 if context.capture is not None:  # first steps are written differently
-                    context.capture.guard(lambda members=members: sum("momentum_buffer" not in self.state[p] for p in members))
+                    new = context.capture.guard(lambda members=members: self._without_buffer(members))
                 start_state(lambda members=members: self._start(members))
-                if not new:
+                buffers = [self.state[p]["momentum_buffer"] for p in members]
+                if not any(new):
                     self._update(group, members, buffers)
                     continue
-                buffers = [state["momentum_buffer"] for state in states]
-                started = [i for i in range(len(members)) if i not in set(new)]
-                for part, first in ((started, False), (new, True)):
+                for first in (False, True):
+                    part = [i for i, is_new in enumerate(new) if is_new is first]
                     self._update(group, [members[i] for i in part], [buffers[i] for i in part], first)
         return loss
+
+    def _without_buffer(self, params: list[Any]) -> tuple[bool, ...]:
+        return tuple([self.state[p].get("momentum_buffer") is None for p in params])
 
     def _start(self, params: list[Any]) -> None:
         for parameter in params:
             state = self.state[parameter]
             if state.get("momentum_buffer") is None:
-                # Zeros: a call that is left after this, and captured anew, takes its first step for a later one.
-                state["momentum_buffer"] = zeros_like(parameter)
+                state["momentum_buffer"] = empty_like(parameter)
 
     def _updated_sparse(self, group: dict[str, Any], parameter: Any) -> bool:
         """Whether a parameter has a sparse gradient, which is then stepped against in its rows alone."""

@@ -106,6 +106,32 @@ def MOMENTUM():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     return train(model, torch.optim.SGD(model.parameters(), lr=1e-1, momentum=0.9)), batches(5)  # momentum
 
+def ACCUMULATED():
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-1, dampening=0.5, momentum=0.75)
+    calls = [0]
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        calls[0] += 1
+        if calls[0] % 2 == 0:  # the state of the optimizer is made in the second call
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.detach()
+    return step, batches(6)
+
+def DAMPED():
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-1, dampening=0.5, momentum=0.75)
+    scale = [1]  # damped
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach() * 2 if scale[0] == 2 else loss.detach()  # looked at when the state has been made
+    return step, batches()
+
 def DROPOUT():
     model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 4))  # dropout
     return train(model, torch.optim.Adam(model.parameters(), lr=1e-2)), batches()
@@ -203,7 +229,8 @@ if __name__ == "__main__":
     main(sys.argv[1:])
 '''
 NAMES = [line[4:-3] for line in PROGRAM.splitlines() if line.startswith("def ") and line[4:-3].isupper()]
-CLOSE = {"MODEL_GRADIENT", "CLIPPED", "BATCH_NORM", "DROPOUT", "ADAMW", "MOMENTUM"}  # sums of gradients in another order
+# Sums of gradients in another order.
+CLOSE = {"MODEL_GRADIENT", "CLIPPED", "BATCH_NORM", "DROPOUT", "ADAMW", "MOMENTUM", "ACCUMULATED", "DAMPED"}
 # What is different in a later process, one edit of each function at a time; the last column: whether a capture is needed.
 EDITS: dict[str, list[tuple[str, str, bool]]] = {
     "POINTWISE": [("(x * 2 + 1).relu()", "(x * 2 - 1).relu()", True), ("(x * 2 + 1).relu()", "(x * 2 + 1).abs()", True)],
@@ -223,6 +250,7 @@ EDITS: dict[str, list[tuple[str, str, bool]]] = {
         ("momentum=0.9", "momentum=0.8", False),
         ("momentum=0.9", "momentum=0.0", True),
     ],
+    "DAMPED": [("scale = [1]  # damped", "scale = [2]", True)],
     "DROPOUT": [("nn.Dropout(0.5)", "nn.Dropout(0.25)", True), ("nn.Dropout(0.5)", "nn.ReLU()", True)],
     "BATCH_NORM": [("BatchNorm1d(16)", "BatchNorm1d(16, affine=False)", True), ("BatchNorm1d(16)", "BatchNorm1d(16, eps=0.3)", True)],
     "CLIPPED": [
