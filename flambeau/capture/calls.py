@@ -461,7 +461,7 @@ class Calls(Operators):
                 return self.attribute_of(target, key, object.__getattribute__)
             attributes = getattr(target, "__dict__", {})
             if key in attributes:
-                return self._read_attribute(target, key)
+                return self._own_attribute(target, key)
         return function(*[self.fixed(a) for a in args], **kwargs)
 
     def entered(self, function: Any) -> Any:

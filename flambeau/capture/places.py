@@ -285,9 +285,6 @@ class Places(Semantics):
             return self.boxed(getattr(obj, name))
         return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
 
-    def _read_attribute(self, obj: Any, name: str) -> Any:
-        return self._own_attribute(obj, name)
-
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
         trace = self.trace

@@ -151,6 +151,13 @@ def promote(a: dtype, b: dtype) -> dtype:
     return high
 
 
+def require_numbers(*kinds: dtype) -> None:
+    """NotImplementedError where nothing computes in one of the types."""
+    for kind in kinds:
+        if kind.is_bits_only:
+            raise NotImplementedError(f"nothing computes in {kind} yet; keep float16 or bfloat16 numbers")
+
+
 def _meets_no_integer(a: dtype, b: dtype) -> bool:
     return a.is_integer and b.is_integer and any(d.category == "unsigned" and d.itemsize > 1 for d in (a, b))
 

@@ -679,8 +679,6 @@ def nan_to_num(x: Value, nan: Value | None = None, posinf: Value | None = None, 
 @op("pointwise", samples=lambda make: ((call[0], {"dtype": dtypes.float32}) for call in s.unary(make)))
 def to_dtype(x: Value, dtype: dtype) -> Node:
     """x converted to ``dtype``: to integers toward zero, to bool by being nonzero."""
-    if dtype.is_bits_only:
-        raise NotImplementedError(f"nothing computes in {dtype} yet; keep float16 or bfloat16 numbers")
     return converted(x, dtype)
 
 

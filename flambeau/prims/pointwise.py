@@ -232,8 +232,7 @@ def converted(x: Node, to: dtype) -> Node:
     """x in another type; x itself when it has that already."""
     if x.dtype is to:
         return x
-    if x.dtype.is_bits_only or to.is_bits_only:
-        raise NotImplementedError(f"nothing computes in {(x.dtype if x.dtype.is_bits_only else to)} yet; keep float16 or bfloat16 numbers")
+    dtypes.require_numbers(x.dtype, to)
     return cast(x, to=to)
 
 

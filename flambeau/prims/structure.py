@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.aval import Aval
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, require_numbers
 from flambeau.core.symbolic import Dim, differs, product
 from flambeau.ir.node import Node
 from flambeau.prims.declare import prim, require
@@ -28,8 +28,7 @@ full = prim(
 
 def constant(value: complex | float | int | bool, shape: Shape, dtype: dtype) -> Node:
     """``full`` with the value normalized to the dtype's own kind of Python number."""
-    if dtype.is_bits_only:
-        raise NotImplementedError(f"nothing computes in {dtype} yet; keep float16 or bfloat16 numbers")
+    require_numbers(dtype)
     if dtype.is_complex:
         value = complex(value)
     elif isinstance(value, complex):

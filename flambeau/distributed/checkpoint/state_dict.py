@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from flambeau.distributed.fsdp import INSIDE
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parallel import DataParallel, DistributedDataParallel
 from flambeau.optim.optimizer import Optimizer
@@ -35,7 +36,7 @@ class StateDictOptions:
 
 def _own_name(model: Module, name: str) -> str:
     """A name without the parts that wrappers of the model put there."""
-    name = name.replace("_orig_mod.", "").replace("_fsdp_wrapped_module.", "")
+    name = name.replace("_orig_mod.", "").replace(INSIDE, "")
     return name.removeprefix("module.") if isinstance(getattr(model, "_orig_mod", model), (DataParallel, DistributedDataParallel)) else name
 
 

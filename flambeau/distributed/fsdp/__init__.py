@@ -17,7 +17,8 @@ __all__ = [
     "CPUOffload", "FSDPModule", "FullStateDictConfig", "FullyShardedDataParallel", "MixedPrecision", "MixedPrecisionPolicy",
     "ShardingStrategy", "StateDictType", "fully_shard",
 ]  # fmt: skip
-_INSIDE = "_fsdp_wrapped_module."
+# What the names of a wrapped model's parameters begin with inside the wrapper.
+INSIDE = "_fsdp_wrapped_module."
 
 
 class ShardingStrategy(enum.Enum):
@@ -117,7 +118,7 @@ class FullyShardedDataParallel(Module):
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
         """Those of the model, under its own names."""
         for name, parameter in super().named_parameters(*args, **kwargs):
-            yield name.replace(_INSIDE, ""), parameter
+            yield name.replace(INSIDE, ""), parameter
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Scale all gradients so that their norm is at most ``max_norm``; gives the norm before."""
@@ -148,8 +149,8 @@ class FullyShardedDataParallel(Module):
 
 def _name_inside(state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Move what is there for the wrapper to where the wrapped module looks for it."""
-    for name in [n for n in state_dict if n.startswith(prefix) and not n.startswith(prefix + _INSIDE)]:
-        state_dict[prefix + _INSIDE + name[len(prefix) :]] = state_dict.pop(name)
+    for name in [n for n in state_dict if n.startswith(prefix) and not n.startswith(prefix + INSIDE)]:
+        state_dict[prefix + INSIDE + name[len(prefix) :]] = state_dict.pop(name)
 
 
 class FSDPModule:
