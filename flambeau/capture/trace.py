@@ -64,6 +64,7 @@ class Trace:
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
+        self.touched: set[int] = set()  # by id, what those that wait change
         self.trial: int | None = None  # how many objects had been made inside when a trial began
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
@@ -382,6 +383,9 @@ class Trace:
         hit = self.reads.get(key)
         if hit is not None:
             return self.fix(hit[0]) if fixed else hit[0]
+        if self.deferred and key[0] in self.touched:
+            self.tree.cuts.setdefault(f"it reads from where a tensor is put that is still to be computed ({self.line()})")
+            self.flush()
         name, value = self.step(expression, get, place=place)
         value = self.adopt(value, name)
         self.reads[key] = (value, None)
@@ -406,6 +410,7 @@ class Trace:
             del self.reads[known]
         if key is not None:
             self.reads[id(obj), key] = (value, obj)
+        self.touched.add(id(obj))
 
     def _may_be(self, other: int, kind: type) -> bool:
         found = self.known.get(other)
@@ -455,11 +460,13 @@ class Trace:
         if waits or self.deferred:
             self.deferred.append((text, nothing if live else run))
         else:
+            self.touched.clear()
             self._write(text, nothing if live else run)
 
     def emit_deferred(self) -> None:
         """Write the steps of the effects that waited for a segment."""
         waiting, self.deferred = self.deferred, []
+        self.touched.clear()
         for text, run in waiting:
             self._write(text, run)
 

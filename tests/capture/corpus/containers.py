@@ -262,3 +262,21 @@ def key_value_cache_grows():
         return cache["k"].sum(0) / cache["k"].shape[0]
 
     return f, [(ramp(1, 2),)] * 5, lambda: cache
+
+
+@program()
+def items_read_behind_what_was_put_there():
+    kept, box = [], {"n": 0}
+
+    def f(x):
+        kept.append(x.sum())
+        box["n"] = box["n"] + 1
+        other = {"n": 5}
+        other["n"] = 6
+        return kept[-1], kept[0], kept[-1] * box["n"], len(kept)
+
+    def cleared():
+        kept.clear()
+        box["n"] = 0
+
+    return f, [(ramp(3),), (ramp(3) + 1,), cleared, (ramp(3),), (ramp(4),), cleared, (ramp(4),)], lambda: (list(kept), dict(box))
