@@ -64,7 +64,7 @@ class Trace:
         self.redo: list[tuple[Any, Any]] = []
         self.redo_gradient: Callable[[Any, Any], None] = lambda leaf, gradient: None
         self.deferred: list[tuple[Callable[[], str], Callable[[], Any]]] = []
-        self.touched: set[int] = set()  # by id, what those that wait change
+        self.touched: set[tuple[int, Any]] = set()  # what those that wait change: an object's id, and a key or None for all of it
         self.trial: int | None = None  # how many objects had been made inside when a trial began
         self.capped = False  # nothing more is captured
         self.line: Callable[[], str] = lambda: "?"
@@ -383,7 +383,7 @@ class Trace:
         hit = self.reads.get(key)
         if hit is not None:
             return self.fix(hit[0]) if fixed else hit[0]
-        if self.deferred and key[0] in self.touched:
+        if self.deferred and not self.touched.isdisjoint((key[:2], (key[0], None))):
             self.tree.cuts.setdefault(f"it reads from where a tensor is put that is still to be computed ({self.line()})")
             self.flush()
         name, value = self.step(expression, get, place=place)
@@ -410,7 +410,7 @@ class Trace:
             del self.reads[known]
         if key is not None:
             self.reads[id(obj), key] = (value, obj)
-        self.touched.add(id(obj))
+        self.touched.add((id(obj), key))
 
     def _may_be(self, other: int, kind: type) -> bool:
         found = self.known.get(other)
