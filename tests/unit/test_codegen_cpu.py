@@ -358,7 +358,7 @@ def test_streaming_form_gives_the_same_bytes(columns: int, align: int) -> None:
 
 @pytest.mark.parametrize("columns", [1, 7, 16, 17, 100, 128, 256])
 def test_rows_of_known_size_give_the_bytes_of_any_size(columns: int) -> None:
-    """Short rows stay in registers; their sums are those of the loops."""
+    """Rows of at most 16 vectors stay in registers; their sums are those of the loops."""
     whole = substitute_kernel(softmax(), {"r": 5, "c": columns})
     known = Kernel(whole.outer, whole.inner, whole.vector, whole.buffers, (), whole.scalars, whole.stores)
     x = (np.random.randn(5 * columns) * 4).astype(np.float32)
@@ -366,7 +366,7 @@ def test_rows_of_known_size_give_the_bytes_of_any_size(columns: int) -> None:
     CompiledKernel(softmax()).run([x, first], {"r": 5, "c": columns})
     kernel = CompiledKernel(known)
     kernel.run([x, second], {}, grain=2)
-    assert kernel.code.scratch_bytes == 0
+    assert (kernel.code.scratch_bytes == 0) is (columns <= 16 * (16 if "avx512f" in cpu.cpu_features() else 8))
     assert first.tobytes() == second.tobytes()
 
 

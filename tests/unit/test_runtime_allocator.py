@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -96,6 +98,50 @@ def test_cached_memory_stays_in_proportion_to_what_was_used():
         size = (20 + step) * MEBIBYTE
         memory.release(memory.allocate(size), size)
     assert memory.stats().reserved <= memory.stats().peak * 3 // 2 + 256 * MEBIBYTE
+
+
+def borrowing(memory: Allocator) -> None:
+    """Large blocks are lent to smaller requests once more is kept than the peak in use asks for, and go back where they belong."""
+    random = np.random.default_rng()
+    held = [memory.allocate(8 * MEBIBYTE) for _ in range(16)]
+    for address in held:
+        memory.release(address, 8 * MEBIBYTE)
+    before = memory.stats()
+    live: dict[int, tuple[int, int]] = {}
+    for step in range(2000):
+        if live and (len(live) > 14 or random.random() < 0.5):
+            address = list(live)[random.integers(len(live))]
+            size, byte = live.pop(address)
+            assert holds(address, size, byte)
+            memory.release(address, size)
+            continue
+        size = int(random.integers(MEBIBYTE, 8 * MEBIBYTE))
+        address = memory.allocate(size)
+        assert all(address + size <= other or other + taken[0] <= address for other, taken in live.items())
+        fill(address, size, step % 251)
+        live[address] = size, step % 251
+    after = memory.stats()
+    assert after.allocated - before.allocated == sum(size_class(size) for size, _ in live.values())
+    assert memory._lent, "no block was lent"
+    for address, (size, byte) in live.items():
+        assert holds(address, size, byte)
+        memory.release(address, size)
+    assert memory.stats().allocated == before.allocated and not memory._lent
+    # The first blocks are all back in their own class.
+    again = {memory.allocate(8 * MEBIBYTE) for _ in range(16)}
+    assert memory.stats().mappings == after.mappings and set(held) & again
+    for address in again:
+        memory.release(address, 8 * MEBIBYTE)
+
+
+def test_blocks_are_lent_to_smaller_requests():
+    for memory in (Allocator(), CheckedAllocator()):
+        borrowing(memory)
+
+
+def test_native_code_gives_lent_blocks_back():
+    program = "import tests.unit.test_runtime_allocator as tests; tests.borrowing(tests.allocator._default)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_nothing_and_negative_sizes():

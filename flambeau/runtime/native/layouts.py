@@ -356,6 +356,7 @@ class Shared(Struct):
     none: Word
     # -- memory: no bins means that all requests go to Python
     bins: Array[Bin]
+    lent: Word  # how many blocks are with requests of smaller classes
     allocated: Word
     peak: Word
     allocations: Word

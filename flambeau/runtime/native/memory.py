@@ -25,6 +25,8 @@ from flambeau.runtime.native.layouts import Bin, Storage, shared
 # Requests that no bin serves; the allocator refuses them anyway.
 BEYOND = 1 << 47
 BINS = 8 + 4 * 41
+# Blocks from this size on may be lent to smaller requests.
+LARGE = 1 << 20
 FAILED = -1
 
 
@@ -95,11 +97,15 @@ def allocate(nbytes: Word) -> Word:
 def release(address: Word, nbytes: Word) -> None:
     """Give a block back. Errors of a checked allocator are reported, not raised."""
     bins: Array[Bin] = shared.bins
-    if bins and nbytes > 0 and nbytes < BEYOND:
-        push_block(address, nbytes)
-        shared.allocated -= bins[bin_number(nbytes)].size
-    else:
+    if not bins or nbytes <= 0 or nbytes >= BEYOND:
         release_slowly(address, nbytes)
+        return
+    size = bins[bin_number(nbytes)].size
+    if size >= LARGE and shared.lent:
+        release_slowly(address, nbytes)
+        return
+    push_block(address, nbytes)
+    shared.allocated -= size
 
 
 @native
