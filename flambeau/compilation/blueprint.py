@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -60,9 +61,12 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
     slots: list[list[Slot]] = [[] for _ in schedule.buffers]
     plan = Blueprint([], [], [], [[] for _ in schedule.outputs], [], [[] for _ in schedule.scalars], [], [], [], [], [], 0, 0, False)
     layout = TaskArray()
-    work = 0
-    for call in emitted:
-        launch = call.launch(sizes)
+    launches = [call.launch(sizes) for call in emitted]
+    work = Counter[int]()
+    for call, launch in zip(emitted, launches, strict=True):
+        work[call.wave] += launch.work
+    for call, launch in zip(emitted, launches, strict=True):
+        launch = launch.coarser(work[call.wave], config.threads)  # noqa: PLW2901
         kernel = texts.setdefault(launch.text or call.text, len(texts))
         arguments = [0, launch.grain, *(0 if a is None else a for a in launch.arguments)]
         start = layout.add(0, arguments, launch.chunks, call.wave)
@@ -78,9 +82,8 @@ def draw_blueprint(schedule: Schedule, emitted: list[Emitted], sizes: Mapping[st
         for position, n, kind, norm, real in call.plan_slots:
             plan.fourier_plans.append((start + position, evaluate(n, sizes), kind.name, norm, real))
         plan.scratch_bytes = max(plan.scratch_bytes, call.scratch_bytes(sizes))
-        work += launch.work
     plan.kernels = [(module_key(text.text), text.name) for text in texts]
-    plan.release_gil = work > RELEASE_GIL_ABOVE
+    plan.release_gil = work.total() > RELEASE_GIL_ABOVE
     _place(plan, schedule, slots, lambda d: evaluate(d, sizes))
     return plan, list(texts)
 

@@ -11,7 +11,7 @@ __all__ = ["architecture", "cpu_features", "cpu_name", "known_features", "parse_
 
 # Name of the flag in /proc/cpuinfo -> name of the feature in LLVM. Only what generated code can use.
 _X86_FEATURES = {
-    "pni": "sse3", "ssse3": "ssse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "cx16": "cx16", "popcnt": "popcnt",
+    "sse4a": "sse4a", "pni": "sse3", "ssse3": "ssse3", "sse4_1": "sse4.1", "sse4_2": "sse4.2", "cx16": "cx16", "popcnt": "popcnt",
     "movbe": "movbe", "aes": "aes", "pclmulqdq": "pclmul", "avx": "avx", "f16c": "f16c", "fma": "fma", "avx2": "avx2",
     "bmi1": "bmi", "bmi2": "bmi2", "abm": "lzcnt", "adx": "adx", "gfni": "gfni", "vaes": "vaes",
     "vpclmulqdq": "vpclmulqdq", "avx512f": "avx512f", "avx512cd": "avx512cd", "avx512dq": "avx512dq",

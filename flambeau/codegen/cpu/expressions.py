@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class ExpressionEmitter:
 
     ``slots(i)`` gives argument i as i64; ``free`` names for each node the axes that it depends on. Nodes that depend on the
     vector axis have ``width`` lanes and one value for each unrolled copy; other values are scalars. ``masks`` says which lanes
-    of a copy are within the vector axis (not there: all), ``whole`` whether all are if that is known only at run time.
+    of a copy are within the vector axis (not there: all), ``whole`` whether all are if that is known only at run time;
+    ``certain`` are the tests of places that hold in every lane of the loop that is open.
     ``reduce`` is called for a reduction that has no value yet.
     """
 
@@ -61,6 +62,7 @@ class ExpressionEmitter:
         self.checked = checked
         self.masks: dict[int, Value] = {}
         self.whole: Value | None = None
+        self.certain: Container[Node] = ()
         self.forms = forms
         self.reduce: Callable[[Node, int], None] | None = None
         self.steps = LaneSteps(self.vector, width, self.varies, aligned)
@@ -172,6 +174,8 @@ class ExpressionEmitter:
     def load(self, node: Node, copy: int) -> Value:
         buffer, index, element = (node.attributes[k] for k in ("buffer", "index", "dtype"))
         valid = node.sources[0] if node.sources else None
+        if valid is not None and self.steps.varies(index):
+            valid = self.uncertain(valid)
         if self.never_inside(index):
             return self.e.const(0, element.llvm, self.width if self.varies(node) else 1)
         allowed = None if valid is None else self.value(valid, copy)
@@ -186,6 +190,15 @@ class ExpressionEmitter:
             return self.memory.load_lanes(buffer, index, element, self.access_mask(buffer, index, None, copy), copy)
 
         return self.nest.choose(allowed, read, zero)
+
+    def uncertain(self, test: Node) -> Node | None:
+        """What is left to be tested where those of ``certain`` hold."""
+        if test in self.certain:
+            return None
+        if test.op.name != "bitwise_and":
+            return test
+        first, second = map(self.uncertain, test.sources)
+        return second if first is None else first if second is None else test
 
     def scalar(self, node: Node, copy: int) -> Value:
         return self.number(node.attributes["slot"], node.dtype)
@@ -316,13 +329,18 @@ class ExpressionEmitter:
         """The place in the loops that are open here, counted in row-major order, that of the lanes only where they differ."""
         total = self.e.const(0, "i64")
         for axis in (*self.kernel.outer, *self.kernel.inner):
-            if not any(axis.name in level.axes for level in self.nest.levels) or (axis.name == self.vector and not in_lanes):
+            if not self.nest.binds(axis.name) or (axis.name == self.vector and not in_lanes):
                 continue
             here = self.nest.axis(axis.name)[0]
             if axis.name == self.vector:
                 here = self.e.add(self.e.add(here, lane), self.e.const(copy * self.width, "i64"))
             total = self.e.add(self.e.mul(total, self.indexing.scalar(axis.size)), here)
         return total
+
+
+def conjuncts(test: Node) -> list[Node]:
+    """The tests that must all hold for ``test`` to hold."""
+    return [test] if test.op.name != "bitwise_and" else [part for source in test.sources for part in conjuncts(source)]
 
 
 def extract_at(e: Emitter, value: Value, lane: Value) -> Value:

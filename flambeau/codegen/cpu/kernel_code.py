@@ -16,6 +16,8 @@ _PLACEHOLDER = "@k_"
 _STREAM_ABOVE = 8 << 20
 # Lines far from one another, as turned tiles write them, pass badly through the caches.
 _STREAM_TILES_ABOVE = 3 << 20
+# Lines at the ends of a row are written in parts, around the caches and through them, which takes a hundred times as long.
+SHORTEST_STREAM = 4096
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,9 @@ class KernelCode:
     """A kernel as text. ``iterations``, ``cost`` and ``scratch_bytes`` are expressions over the kernel's size symbols.
 
     Chunk ``c`` runs the iterations [c * grain, min((c + 1) * grain, iterations)), each of about ``cost`` nanoseconds.
-    ``scratch_bytes`` of memory private to the running thread are needed. Where more than ``stream_above`` bytes are written, the
-    streaming form is faster. ``operators`` names the operators whose indices
-    are checked: ``errors.operator_number`` of each is what error records hold.
+    ``scratch_bytes`` of memory private to the running thread are needed. Where more than ``stream_above`` bytes are written, in
+    rows of ``row_bytes`` that are whole lines or at least ``SHORTEST_STREAM`` bytes long, the streaming form is faster.
+    ``operators`` names the operators whose indices are checked: ``errors.operator_number`` of each is what error records hold.
     """
 
     text: str
@@ -35,6 +37,7 @@ class KernelCode:
     scratch_bytes: Dim
     operators: tuple[str, ...]
     stream_above: int
+    row_bytes: Dim
 
 
 def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False, streaming: bool = False) -> KernelCode:
@@ -64,8 +67,15 @@ def emit_kernel(kernel: Kernel, features: frozenset[str], checked: bool = False,
     name = f"k_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     operators = tuple(dict.fromkeys(str(n.attributes["operator"]) for n in plan.order if n.op is CHECK))
     text = text.replace(_PLACEHOLDER + "(", f"@{name}(")
-    above = _STREAM_ABOVE if plan.tiling is None else _STREAM_TILES_ABOVE
-    return KernelCode(text, name, plan.iterations, plan.cost, plan.scratch_bytes, operators, above)
+    if plan.tiling is None:
+        return KernelCode(text, name, plan.iterations, plan.cost, plan.scratch_bytes, operators, _STREAM_ABOVE, row_bytes(kernel))
+    return KernelCode(text, name, plan.iterations, plan.cost, plan.scratch_bytes, operators, _STREAM_TILES_ABOVE, SHORTEST_STREAM)
+
+
+def row_bytes(kernel: Kernel) -> Dim:
+    """How much a kernel writes along its lanes."""
+    size = next((a.size for a in (*kernel.outer, *kernel.inner) if a.name == kernel.vector), 0)
+    return size * max(store.value.dtype.itemsize for store in kernel.stores)
 
 
 def function_attributes(features: frozenset[str]) -> str:

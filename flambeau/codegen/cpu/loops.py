@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.accumulate import ROW_PARTIALS, Accumulator, partial_sums
+from flambeau.codegen.cpu.certain import certain_stretch, lane_guards
 from flambeau.codegen.cpu.costs import instructions
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
@@ -44,6 +45,7 @@ class LoopEmitter:
         self.nest = Nest(e)
         self.x = ExpressionEmitter(self.nest, plan.kernel, plan.free, plan.width, slots, plan.forms, checked, aligned=True)
         self.x.reduce = self.reduce_now
+        self.order = plan.order  # what the body of the loop along the lanes computes
         self.copies: Sequence[int] = (0,)
         self.together = False
         self.looping = True
@@ -159,7 +161,7 @@ class LoopEmitter:
         reached = start
         if not self.plan.masks_all:
             last = e.sub(stop, e.const(copies * width - 1, "i64"))
-            reached, carried = self.nest.loop(x.vector, start, last, copies * width, carried, body)
+            reached, carried = self.loop_vectors(start, last, stop, copies * width, carried, body)
         count = copies if together and not self.plan.masks_all else 1
         self.copies = range(count)
 
@@ -173,6 +175,37 @@ class LoopEmitter:
             _, carried = self.nest.loop(x.vector, reached, stop, count * width, carried, rest)
         self.copies, x.masks = outside
         return carried
+
+    def loop_vectors(self, start: Value, last: Value, end: Value, step: int, carried: Carried, body: Body) -> tuple[Value, Carried]:
+        """Whole vectors from ``start`` to below ``last``, of lanes below ``end``: where loads are guarded in lanes, with a stretch
+        in the middle in which all tests hold."""
+        e, x, zero = self.e, self.x, self.zero()
+        guards = lane_guards(x, self.order, {a.name: a.size for a in (*self.kernel.outer, *self.kernel.inner)})
+        if not guards:
+            return self.nest.loop(x.vector, start, last, step, carried, body)
+        first, after = certain_stretch(x, [c for conditions in guards.values() for c in conditions], start, end)
+        vectors = e.const(step, "i64")
+        steps = e.binary("udiv", e.add(e.sub(first, start), e.const(step - 1, "i64")), vectors)
+        first = e.intrinsic("smin", e.add(start, e.mul(steps, vectors)), last)
+        certain_last = e.sub(after, e.const(step - 1, "i64"))
+
+        def certain_body(index: Value, values: Carried) -> Carried:
+            for node in guards:
+                for copy in self.copies:
+                    x.preset(node, copy, e.const(True, "i1", x.width))
+            outside, x.certain = x.certain, guards
+            out = body(index, values)
+            x.certain = outside
+            return out
+
+        def turn(number: Value, values: Carried) -> Carried:
+            before = e.compare("eq", number, zero)
+            index, out = self.nest.loop(x.vector, values[0], e.select(before, first, last), step, values[1:], body)
+            index, out = self.nest.loop(x.vector, index, e.select(before, certain_last, zero), step, out, certain_body)
+            return [index, *out]
+
+        _, (reached, *out) = self.nest.loop(None, zero, e.const(2, "i64"), 1, [start, *carried], turn)
+        return reached, out
 
     def all_at_once(self, start: Value, length: int, carried: Carried, body: Body) -> Carried:
         """The vectors of ``length`` elements without a loop: what one phase has computed is there in the next."""
@@ -231,7 +264,7 @@ class LoopEmitter:
         copies = self.copies if self.in_lanes else (0,)
         for copy in copies:
             self.x.evaluate(order, copy)
-            if self.plan.streaming and self.in_lanes and not self.plan.phases:
+            if self.plan.asks_ahead and self.in_lanes and not self.plan.phases:
                 self.prefetch_further(order, copy)
         for store in stores:
             if self.plan.streaming and self.in_lanes and goes_past_caches(self.x, store, copies):
@@ -278,7 +311,9 @@ class LoopEmitter:
         ordered = any(partial_sums(node) > 1 for node in phase.reductions)
         # The rest of a row by single vectors has to find out which partial sum each belongs to.
         self.together = ordered and sum(map(instructions, order)) <= MOST_TOGETHER
+        outside, self.order = self.order, order
         values = self.loop_inner(phase.axes, copies, carried, body, stretch if ordered else None)
+        self.order = outside
         for node, copy, accumulator in running:
             count = len(accumulator.start())
             self.x.preset(node, copy, accumulator.finish(values[:count], fold))

@@ -47,6 +47,10 @@ class Nest:
                 return value, depth
         raise KeyError(f"axis {name!r} is not bound here")
 
+    def binds(self, name: str) -> bool:
+        """Whether the axis has a value here."""
+        return any(name in level.axes for level in self.levels)
+
     def find(self, key: Hashable) -> tuple[Value, int] | None:
         """A value written at an open level, with its depth."""
         for depth in range(self.depth, -1, -1):
