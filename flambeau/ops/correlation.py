@@ -74,7 +74,7 @@ def _channelwise(x: Node, weight: Node, steps: Ints, dilations: Ints) -> Node:
     outer, inner = sizes[:looped], sizes[looped:]
     view = windows(x, 2, outer, steps[:looped], dilations[:looped])
     shape = (batch, channels, times, *lengths, *outer)
-    total: Node | None = None
+    rows: dict[tuple[int, ...], Node] = {}
     for place in pairs(*map(range, inner)):
         seen, factor = view, p.reshape(weight, shape=(1, channels, times, *sizes))
         for i, k in enumerate(place, looped):
@@ -82,11 +82,20 @@ def _channelwise(x: Node, weight: Node, steps: Ints, dilations: Ints) -> Node:
             factor = cut(factor, 3 + i, k, 1)
         factor = p.reshape(factor, shape=(1, channels, times, *(1,) * count, *outer))
         term = p.mul(p.expand(with_axis(seen, 2), shape=shape), p.expand(factor, shape=shape))
-        total = term if total is None else p.add(total, term)
-    assert total is not None
+        row = rows.get(place[:-1])
+        rows[place[:-1]] = term if row is None else p.add(row, term)
+    total = _sum_in_pairs(list(rows.values()))
     if looped:
         total = p.reduce(total, kind="sum", axes=tuple(range(3 + count, 3 + count + looped)))
     return p.reshape(total, shape=(batch, channels * times, *lengths))
+
+
+def _sum_in_pairs(terms: list[Node]) -> Node:
+    """Neighbours first: no addition waits for all before it, as those of one chain do."""
+    while len(terms) > 1:
+        pairwise = [p.add(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairwise + terms[len(pairwise) * 2 :]
+    return terms[0]
 
 
 def _columns(view: Node, count: int, groups: int) -> Node:

@@ -58,8 +58,11 @@ class Accumulator:
     def step_at(self, values: Sequence[Value], ordinal: Value, operand: Value, mask: Value | None) -> list[Value]:
         """Take ``operand`` into the register whose number is the run-time ``ordinal``."""
         out = list(values)
+        # As wide as the elements, so that each comparison is the mask of a blend.
+        bits = f"i{8 * max(self.element.itemsize, 4)}"
+        number = self.e.splat(ordinal if bits == ordinal.kind else self.e.convert("trunc", ordinal, bits), self.width)
         for at in range(self.count):
-            here = self.e.splat(self.e.compare("eq", ordinal, self.e.const(at, "i64")), self.width)
+            here = self.e.compare("eq", number, self.e.like(at, number))
             out = self.step(out, at, operand, None, here if mask is None else self.e.binary("and", here, mask))
         return out
 

@@ -19,27 +19,28 @@ from flambeau.ir.node import Node
 
 
 class Condition(NamedTuple):
-    """``base + step * i >= 0`` at place ``i`` of the vector axis."""
+    """``base + step * i >= 0`` at place ``i`` of the vector axis; with a step of 0 all lanes pass or none."""
 
     base: Dim
     step: int
 
 
 def lane_guards(x: ExpressionEmitter, order: Iterable[Node], sizes: Mapping[str, Dim]) -> dict[Node, list[Condition]]:
-    """The tests that guard loads and differ from lane to lane, with what holds where they are true.
+    """The tests that guard loads, with what holds where they are true; none where none differs from lane to lane.
 
     ``sizes`` are those of all axes; those that no loop binds yet count with the places where a test is the hardest to pass.
     """
-    wanted = {part for node in order if node.op is LOAD and node.sources for part in conjuncts(node.sources[0])}
+    wanted = dict.fromkeys(part for node in order if node.op is LOAD and node.sources for part in conjuncts(node.sources[0]))
     found: dict[Node, list[Condition]] = {}
     for node in wanted:
-        conditions = _conditions(x, node, sizes) if node.op is INSIDE and x.varies(node) else None
+        conditions = _conditions(x, node, sizes) if node.op is INSIDE else None
         if conditions is not None:
             found[node] = conditions
     # Parts of one tensor that lie side by side: where one test holds the other does not.
     every = [condition for conditions in found.values() for condition in conditions]
     excluded = [c for c in every if any(c.step == -o.step and is_nonnegative(-1 - c.base - o.base) for o in every)]
-    return {node: conditions for node, conditions in found.items() if not any(c in excluded for c in conditions)}
+    left = {node: conditions for node, conditions in found.items() if not any(c in excluded for c in conditions)}
+    return left if any(x.varies(node) for node in left) else {}
 
 
 def _conditions(x: ExpressionEmitter, node: Node, sizes: Mapping[str, Dim]) -> list[Condition] | None:
@@ -48,11 +49,13 @@ def _conditions(x: ExpressionEmitter, node: Node, sizes: Mapping[str, Dim]) -> l
     for place in (value - lower, upper - 1 - value):
         if is_nonnegative(place):
             continue
-        step = x.steps.constant_step(place)
-        if not step or not x.steps.is_even(place) or any(a.kind == "loaded" for a in atoms_of(place)):
+        if any(a.kind == "loaded" for a in atoms_of(place)) or not x.steps.is_even(place):
             return None
-        lane = x.steps.split(place)[1][0][0][0]
-        base = _least(x, place - step * symbol_of(lane), sizes) if lane.kind == "axis" else None
+        varying = x.steps.split(place)[1]
+        step = x.steps.constant_step(place) if varying else 0
+        if step is None or (varying and varying[0][0][0].kind != "axis"):
+            return None
+        base = _least(x, place - step * symbol_of(varying[0][0][0]) if varying else place, sizes)
         if base is None:
             return None
         out.append(Condition(base, step))
@@ -90,7 +93,9 @@ def certain_stretch(x: ExpressionEmitter, conditions: Sequence[Condition], start
         value = x.indexing.scalar(base)
         if abs(step) > 1:
             value = divide(e, "floordiv", value, e.const(abs(step), "i64"), abs(step), False)
-        if step > 0:
+        if not step:
+            stop = e.select(e.compare("sge", value, e.const(0, "i64")), stop, start)
+        elif step > 0:
             start = e.intrinsic("smax", start, e.sub(e.const(0, "i64"), value))
         else:
             stop = e.intrinsic("smin", stop, e.add(value, e.const(1, "i64")))

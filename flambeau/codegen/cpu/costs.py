@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flambeau.core.symbolic import Atom, atoms_of
 from flambeau.ir.kernel import ARGREDUCE, CHECK, INSIDE, LOAD, REDUCE, index_dims
 from flambeau.ir.node import Node
 
@@ -19,8 +20,8 @@ STASH_ABOVE = 10
 
 
 def instructions(node: Node) -> int:
-    """About how many vector instructions the node takes, index arithmetic included."""
-    opaque = sum(20 for dim in index_dims(node) for a in getattr(dim, "atoms", ()) if a.kind in ("floordiv", "mod"))
+    """About how many vector instructions the node takes, index arithmetic included that is not the same everywhere."""
+    opaque = sum(20 for dim in index_dims(node) for a in getattr(dim, "atoms", ()) if a.kind in ("floordiv", "mod") and moves(a))
     loaded = any(a.kind == "loaded" for dim in index_dims(node) for a in getattr(dim, "atoms", ()))
     if node.op is LOAD:
         return 1 + opaque + (12 if loaded else 0)
@@ -33,6 +34,11 @@ def instructions(node: Node) -> int:
     if node.op is ARGREDUCE:
         return 8
     return _INSTRUCTIONS.get(node.op.name, 1) + opaque
+
+
+def moves(atom: Atom) -> bool:
+    """Whether the atom depends on axes or on what is loaded, not on sizes alone."""
+    return atom.kind in ("axis", "loaded") or any(moves(a) for argument in atom.arguments for a in atoms_of(argument))
 
 
 def total(nodes: Iterable[Node]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flambeau.codegen.cpu.accumulate import ROW_PARTIALS, Accumulator, partial_sums
-from flambeau.codegen.cpu.certain import certain_stretch, lane_guards
+from flambeau.codegen.cpu.certain import Condition, certain_stretch, lane_guards
 from flambeau.codegen.cpu.costs import instructions
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.codegen.cpu.expressions import ExpressionEmitter
@@ -157,44 +157,49 @@ class LoopEmitter:
             return self.all_at_once(start, length, carried, body)
         e, x, width = self.e, self.x, self.x.width
         outside = (self.copies, x.masks)
-        self.copies, x.masks = range(copies), {}
-        reached = start
-        if not self.plan.masks_all:
-            last = e.sub(stop, e.const(copies * width - 1, "i64"))
-            reached, carried = self.loop_vectors(start, last, stop, copies * width, carried, body)
         count = copies if together and not self.plan.masks_all else 1
-        self.copies = range(count)
+
+        def whole(index: Value, values: Carried) -> Carried:
+            self.copies, x.masks = range(copies), {}
+            return body(index, values)
 
         def rest(index: Value, values: Carried) -> Carried:
+            self.copies = range(count)
             left = e.sub(stop, index)
             lefts = [e.convert("trunc", e.sub(left, e.const(k * width, "i64")) if k else left, "i32") for k in range(count)]
             x.masks = {k: e.compare("slt", e.lanes("i32", width), left) for k, left in enumerate(lefts)}
             return body(index, values)
 
-        if length is None or length % (copies * width) or self.plan.masks_all:
-            _, carried = self.nest.loop(x.vector, reached, stop, count * width, carried, rest)
+        if self.plan.masks_all:
+            _, carried = self.loop_vectors((start, stop, stop), width, carried, rest, whole)
+        else:
+            last = e.sub(stop, e.const(copies * width - 1, "i64"))
+            reached, carried = self.loop_vectors((start, last, stop), copies * width, carried, whole, whole)
+            if length is None or length % (copies * width):
+                _, carried = self.nest.loop(x.vector, reached, stop, count * width, carried, rest)
         self.copies, x.masks = outside
         return carried
 
-    def loop_vectors(self, start: Value, last: Value, end: Value, step: int, carried: Carried, body: Body) -> tuple[Value, Carried]:
-        """Whole vectors from ``start`` to below ``last``, of lanes below ``end``: where loads are guarded in lanes, with a stretch
-        in the middle in which all tests hold."""
-        e, x, zero = self.e, self.x, self.zero()
-        guards = lane_guards(x, self.order, {a.name: a.size for a in (*self.kernel.outer, *self.kernel.inner)})
+    def loop_vectors(
+        self, bounds: tuple[Value, Value, Value], step: int, carried: Carried, body: Body, certain: Body
+    ) -> tuple[Value, Carried]:
+        """From ``bounds[0]`` to below ``bounds[1]`` in steps of whole vectors, whose lanes end before ``bounds[2]``. Where loads are
+        guarded in lanes, ``certain`` is the body of a stretch in the middle in which all tests hold."""
+        (start, last, end), x, guards = bounds, self.x, self.lane_guards()
         if not guards:
             return self.nest.loop(x.vector, start, last, step, carried, body)
+        e, zero, vectors = self.e, self.zero(), self.e.const(step, "i64")
         first, after = certain_stretch(x, [c for conditions in guards.values() for c in conditions], start, end)
-        vectors = e.const(step, "i64")
         steps = e.binary("udiv", e.add(e.sub(first, start), e.const(step - 1, "i64")), vectors)
         first = e.intrinsic("smin", e.add(start, e.mul(steps, vectors)), last)
         certain_last = e.sub(after, e.const(step - 1, "i64"))
 
         def certain_body(index: Value, values: Carried) -> Carried:
             for node in guards:
-                for copy in self.copies:
-                    x.preset(node, copy, e.const(True, "i1", x.width))
+                for copy in range(step // x.width) if x.varies(node) else (0,):
+                    x.preset(node, copy, e.const(True, "i1", x.width if x.varies(node) else 1))
             outside, x.certain = x.certain, guards
-            out = body(index, values)
+            out = certain(index, values)
             x.certain = outside
             return out
 
@@ -206,6 +211,9 @@ class LoopEmitter:
 
         _, (reached, *out) = self.nest.loop(None, zero, e.const(2, "i64"), 1, [start, *carried], turn)
         return reached, out
+
+    def lane_guards(self) -> dict[Node, list[Condition]]:
+        return lane_guards(self.x, self.order, {a.name: a.size for a in (*self.kernel.outer, *self.kernel.inner)})
 
     def all_at_once(self, start: Value, length: int, carried: Carried, body: Body) -> Carried:
         """The vectors of ``length`` elements without a loop: what one phase has computed is there in the next."""
@@ -264,7 +272,7 @@ class LoopEmitter:
         copies = self.copies if self.in_lanes else (0,)
         for copy in copies:
             self.x.evaluate(order, copy)
-            if self.plan.asks_ahead and self.in_lanes and not self.plan.phases:
+            if self.plan.streaming and self.plan.asks_ahead and self.in_lanes and not self.plan.phases:
                 self.prefetch_further(order, copy)
         for store in stores:
             if self.plan.streaming and self.in_lanes and goes_past_caches(self.x, store, copies):

@@ -18,7 +18,7 @@ _POINTWISE_BLOCK = 2048
 _TILED_BLOCK = 256
 # Vector instructions above which a mask costs less than the compilation of a second body without it.
 _MASKED_ABOVE = 48
-# Vector instructions that an unrolled loop body may have.
+# Vector instructions of 16 lanes that an unrolled loop body may have.
 _BODY_BUDGET = 160
 # Vectors of a row that is worked on as a whole, and the instructions that this may take.
 _ROW_VECTORS = 16
@@ -31,8 +31,8 @@ class KernelPlan:
     def __init__(self, kernel: Kernel, features: frozenset[str], streaming: bool = False) -> None:
         self.kernel = kernel
         self.streaming = streaming
-        # AMD's processors, which alone have sse4a, read ahead well enough: to ask for more cost AdamW 15 percent there.
-        self.asks_ahead = streaming and "sse4a" not in features
+        # AMD's processors, which alone have sse4a, read ahead well enough: to ask for more cost AdamW and norms 15 percent there.
+        self.asks_ahead = "sse4a" not in features
         self.order = kernel.nodes()
         self.free = dependencies(kernel, self.order)
         self.lanes_outside = bool(kernel.outer) and kernel.vector == kernel.outer[-1].name
@@ -90,7 +90,7 @@ class KernelPlan:
         cost = costs.total(nodes) + costs.total(phase.reductions)
         partials = max((partial_sums(n) // self.width for n in phase.reductions), default=0)
         if partials:
-            return partials if cost * partials <= _BODY_BUDGET else 1
+            return partials if cost * partials * self.width <= 16 * _BODY_BUDGET else 1
         return self.dividing(4 if cost <= 10 else 2 if cost <= 32 else 1, phase.axes[-1].size)
 
     def choose_row_vectors(self) -> int:
@@ -168,7 +168,7 @@ class KernelPlan:
 
     def choose_prefetches(self) -> dict[Phase, list[Node]]:
         """Loads of the first phase along a row that the second phase asks for ahead, for the next outer point."""
-        if len(self.phases) < 2 or self.lanes_outside or self.row_vectors or not self.parallel:
+        if not self.asks_ahead or len(self.phases) < 2 or self.lanes_outside or self.row_vectors or not self.parallel:
             return {}
         first, second = self.phases[:2]
         if first.axes != second.axes or first.axes[-1].name != self.kernel.vector:
