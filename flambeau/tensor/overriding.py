@@ -20,6 +20,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.shape import Size
 from flambeau.core.source_lines import PACKAGE
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.foreign import counterpart
 
 __all__ = ["arm", "arguments_that_override", "handle", "publish", "without_overriding"]
 
@@ -44,7 +45,7 @@ class without_overriding:  # noqa: N801 - used like a function
 def plain_function(func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
     """The ``__torch_function__`` of classes that override nothing, as Parameter: results are plain tensors."""
     with without_overriding():
-        return func(*args, **(kwargs or {}))
+        return counterpart(func)(*args, **(kwargs or {}))
 
 
 # Classes that need no look: no instance of them overrides anything.

@@ -10,6 +10,7 @@ from flambeau.core.shape import Size
 from flambeau.ops.declare import default_float
 from flambeau.tensor import dispatch, native, overriding
 from flambeau.tensor.creation import legacy_tensor
+from flambeau.tensor.foreign import counterpart
 from flambeau.tensor.functions_complex import ComplexMethods
 from flambeau.tensor.functions_fourier import FourierMethods
 from flambeau.tensor.indexing import ItemMethods
@@ -65,7 +66,7 @@ class Tensor(
         if not all(issubclass(cls, kind) for kind in types):
             return NotImplemented
         with overriding.without_overriding():
-            found = func(*args, **(kwargs or {}))
+            found = counterpart(func)(*args, **(kwargs or {}))
             return found if func in overriding.unchanged() else _converted(found, cls)
 
     def as_subclass(self, cls: type[Any]) -> Any:
