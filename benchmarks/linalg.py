@@ -19,7 +19,7 @@ import torch  # noqa: E402
 import flambeau  # noqa: E402
 
 # Rows of a matrix, matrices in a batch.
-SHAPES = ((2, 100_000), (4, 100_000), (8, 30_000), (16, 10_000), (32, 2_000), (64, 200), (128, 40), (256, 8))
+SHAPES = ((2, 100_000), (4, 100_000), (8, 100_000), (16, 100_000), (32, 10_000), (64, 1_000), (128, 100), (256, 20))
 OPERATORS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "eigh": lambda t, x, spd, b: t.linalg.eigh(spd), "eigvalsh": lambda t, x, spd, b: t.linalg.eigvalsh(spd),
     "svd": lambda t, x, spd, b: t.linalg.svd(x), "svdvals": lambda t, x, spd, b: t.linalg.svdvals(x),
