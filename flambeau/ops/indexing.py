@@ -142,7 +142,7 @@ def index_fill(x: Value, dim: int, index: Value, value: Value) -> Node:
 
 
 # -- one element for each index ---------------------------------------------------------------------------
-def _places(index: Node, axis: int) -> list[Node]:
+def places_along(index: Node, axis: int) -> list[Node]:
     """One index for each axis: ``index`` along ``axis``, an element's own position along the others."""
     return [index if a == axis else p.iota(shape=index.shape, axis=a, dtype=dtypes.int64) for a in range(index.rank)]
 
@@ -177,7 +177,7 @@ def gather(x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> No
     if at.aval.numel == 0:
         return p.constant(0, at.shape, x.dtype)
     _check_index("gather", x, axis, places)
-    return p.reshape(p.take(x, *_places(places, axis)), shape=at.shape)
+    return p.reshape(p.take(x, *places_along(places, axis)), shape=at.shape)
 
 
 @op(samples=lambda m: [case(m.float(3, 4), m.int(2, 5, low=-12, high=12)), case(m.float(6), np.array(-1))])
@@ -210,7 +210,7 @@ def take_along_dim(x: Value, indices: Value, dim: int | None = None) -> Node:
     shape = broadcast_shapes(*rest, operator="take_along_dim")
     x = broadcast_to(x, (*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
     at = broadcast_to(positions_from(indices, "take_along_dim"), (*shape[:axis], indices.shape[axis], *shape[axis + 1 :]))
-    return p.take(x, *_places(wrapped(at, x.shape[axis]), axis))
+    return p.take(x, *places_along(wrapped(at, x.shape[axis]), axis))
 
 
 # -- advanced indexing ------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def _scattered(operator: str, x: Node, dim: int, index: Node, src: Node, mode: s
     for a, size in enumerate(places.shape):
         if not values.shape[a] == size:
             values = cut(values, a, 0, size)
-    return p.reshape(written(base, values, _places(places, axis), mode), shape=x.shape)
+    return p.reshape(written(base, values, places_along(places, axis), mode), shape=x.shape)
 
 
 def _distinct(m: SampleMaker, size: int, *shape: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
-from flambeau.ops.indexing import axis_first, axis_restored, size_number
+from flambeau.ops.indexing import axis_first, axis_restored, places_along, size_number
 from flambeau.ops.reduce import reduced, restored
 from flambeau.ops.view import as_sizes
 
@@ -148,19 +149,35 @@ def _repeated(x: Node, axis: int, times: Dim) -> Node:
     return p.reshape(spread, shape=(*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
 
 
+def _times(n: Dim, target: Dim, scale: float | None) -> Dim | None:
+    """How often each element stands in the result of the nearest elements; None where not every one stands there as often."""
+    if scale is None or target == n:
+        return target // n if target % n == 0 else None
+    # Of other scales products are rounded, perhaps to below the next element.
+    times = round(1 / scale) if math.frexp(scale)[0] == 0.5 else 0
+    return times if times and target == n * times else None
+
+
+def _selected(x: Node, axis: int, index: Node) -> Node:
+    """The elements along one axis that a vector names, each row where it was."""
+    shape = (*x.shape[:axis], index.shape[0])
+    at = p.expand(p.reshape(index, shape=(*(1,) * axis, index.shape[0])), shape=shape)
+    return p.take(x, *places_along(at, axis))
+
+
 def _resampled(x: Node, axis: int, mode: str, target: Dim, scale: float | None, align_corners: bool) -> Node:
     n = x.shape[axis]
-    if mode.startswith("nearest") and target % n == 0 and (scale is None or target == n):
-        return _repeated(x, axis, target // n)
-    rows = axis_first(x, axis)
+    times = _times(n, target, scale) if mode.startswith("nearest") else None
+    if times is not None:
+        return _repeated(x, axis, times)
     total: Node | None = None
     for index, weight in KERNELS[mode](Resampling(n, target, scale, align_corners), x.dtype):
-        part = p.take(rows, index)
+        part = _selected(x, axis, index)
         if weight is not None:
-            part = p.mul(part, p.expand(p.reshape(weight, shape=(target, *(1,) * (part.rank - 1))), shape=part.shape))
+            part = p.mul(part, p.expand(p.reshape(weight, shape=(*(1,) * axis, target, *(1,) * (x.rank - axis - 1))), shape=part.shape))
         total = part if total is None else p.add(total, part)
     assert total is not None  # every kernel has a tap
-    return axis_restored(total, axis)
+    return total
 
 
 def _resample_samples(m: SampleMaker) -> Calls:
