@@ -74,6 +74,12 @@ def _indices(m: SampleMaker, size: int, *shape: int) -> Any:
     return m.int(*shape, low=0, high=size)
 
 
+def selected(x: Node, axis: int, index: Node) -> Node:
+    """The slices along one axis that a vector names, each row where it was."""
+    at = p.expand(p.reshape(index, shape=(*(1,) * axis, index.shape[0])), shape=(*x.shape[:axis], index.shape[0]))
+    return p.take(x, *places_along(at, axis))
+
+
 # -- whole slices -----------------------------------------------------------------------------------------
 def _slices_samples(m: SampleMaker) -> Calls:
     return [
@@ -90,7 +96,7 @@ def index_select(x: Value, dim: int, index: Value) -> Node:
     if not x.rank:
         return p.reshape(p.take(at_least_vector(x), at), shape=())
     axis = normalize_dim(dim, x.rank, "index_select")
-    return axis_restored(p.take(axis_first(x, axis), at), axis)
+    return selected(x, axis, at)
 
 
 def _write_slices(operator: str, x: Node, dim: int, index: Node, source: Node, mode: str) -> Node:

@@ -12,7 +12,7 @@ from flambeau.core.symbolic import Dim, product
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
 from flambeau.ops.declare import Sizes, Value, op
-from flambeau.ops.indexing import axis_first, axis_restored, places_along, size_number
+from flambeau.ops.indexing import axis_first, axis_restored, selected, size_number
 from flambeau.ops.reduce import reduced, restored
 from flambeau.ops.view import as_sizes
 
@@ -158,13 +158,6 @@ def _times(n: Dim, target: Dim, scale: float | None) -> Dim | None:
     return times if times and target == n * times else None
 
 
-def _selected(x: Node, axis: int, index: Node) -> Node:
-    """The elements along one axis that a vector names, each row where it was."""
-    shape = (*x.shape[:axis], index.shape[0])
-    at = p.expand(p.reshape(index, shape=(*(1,) * axis, index.shape[0])), shape=shape)
-    return p.take(x, *places_along(at, axis))
-
-
 def _resampled(x: Node, axis: int, mode: str, target: Dim, scale: float | None, align_corners: bool) -> Node:
     n = x.shape[axis]
     times = _times(n, target, scale) if mode.startswith("nearest") else None
@@ -172,7 +165,7 @@ def _resampled(x: Node, axis: int, mode: str, target: Dim, scale: float | None, 
         return _repeated(x, axis, times)
     total: Node | None = None
     for index, weight in KERNELS[mode](Resampling(n, target, scale, align_corners), x.dtype):
-        part = _selected(x, axis, index)
+        part = selected(x, axis, index)
         if weight is not None:
             part = p.mul(part, p.expand(p.reshape(weight, shape=(*(1,) * axis, target, *(1,) * (x.rank - axis - 1))), shape=part.shape))
         total = part if total is None else p.add(total, part)
