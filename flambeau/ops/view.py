@@ -273,6 +273,8 @@ def as_strided(x: Value, size: Sizes, stride: Sizes, storage_offset: Size = 0) -
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape, got {list(stride)} and {list(size)}")
     if any(d < 0 for d in stride):
         raise RuntimeError(f"as_strided: negative strides are not supported at the moment, got strides: {list(stride)}")
+    if any(n < 0 for n in size) or storage_offset < 0:
+        raise RuntimeError(f"as_strided: needs sizes and an offset of 0 or more, got sizes {list(size)}, storage offset {storage_offset}")
     reach = storage_offset + 1
     for n, step in zip(size, stride, strict=True):
         reach = reach + (n - 1) * step

@@ -325,6 +325,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All combinations of ``r`` elements of a vector, as rows."""
     if len(input.meta.shape) != 1:
         raise RuntimeError(f"combinations: expect a 1D vector, but got shape {list(input.meta.shape)}")
+    if r == 0:
+        return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(builtins.range(input.meta.shape[0]), r))
     positions = input.new_tensor(rows, dtype=_int64).reshape(len(rows), r)
