@@ -426,7 +426,7 @@ class MemoryMethods(TensorBase):
 
     # -- text and iteration -----------------------------------------------------------------------------
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        name = None if self.entry is None else self.entry.name
+        name = None if self.entry is None else self.entry.name()
         requires = dispatch.wants_gradient(self)
         if self.is_meta:  # type: ignore[attr-defined]
             kind = "" if self.meta.dtype is default_float() else f", dtype={self.meta.dtype}"
