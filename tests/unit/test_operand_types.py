@@ -57,6 +57,8 @@ def test_conditions_of_bytes() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: ones.float_power_(2), RuntimeError, "requires float64"), (lambda: (ones * 1j).abs_(), RuntimeError,
+        "not supported for complex"),
         (lambda: ones @ 2, TypeError, "unsupported operand"), (lambda: 2 @ ones, TypeError, "unsupported operand"),
         (lambda: ~ones, TypeError, "Boolean-type"), (lambda: torch.bitwise_not(ones), NotImplementedError, "float32"),
         (lambda: int(ones), ValueError, "only one element"), (lambda: float(torch.ones(0)), ValueError, "only one element"),
@@ -126,6 +128,16 @@ def test_memory_shown_in_other_ways() -> None:
     assert y.sum_to_size(3).tolist() == [2, 2, 2] and y.sum_to_size(2, 1).tolist() == [[3], [3]] and y.sum_to_size(()).item() == 6
     assert y.sum_to_size(2, 3) is y and torch.nn.functional.normalize(y, out=torch.empty(0)).shape == (2, 3)
     assert torch.arange(6).view(2, 3)[..., 1, ...].tolist() == [1, 4] and torch.combinations(whole, 0).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["atan2", "fmax", "fmin", "heaviside", "hypot", "ldexp", "logaddexp", "logaddexp2", "maximum",
+"minimum", "nextafter"])
+def test_operands_that_must_be_tensors(name: str) -> None:
+    x = torch.ones(2)
+    for form in (getattr(torch, name), getattr(torch.Tensor, name), getattr(torch.Tensor, name + "_", None)):
+        if form is not None:
+            with pytest.raises(TypeError, match="must be Tensor, not float"):
+                form(x, 1.0)
 
 
 def test_conversions() -> None:
