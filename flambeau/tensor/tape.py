@@ -201,7 +201,7 @@ def check_saved(entry: Entry, saved: Saved | Packed) -> TensorBase:
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{kind} {list(tensor.meta.shape)}], which is saved by {entry._title}, is at version {tensor.memory.version}; expected "
-            f"{saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
+            f"version {saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
         )
     return tensor
 
