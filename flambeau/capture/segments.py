@@ -36,7 +36,7 @@ class ReleasedEntry(Entry):
     """The history of a result whose backward ran inside the compiled program."""
 
     __slots__ = ()
-    name = "CompiledBackward0"
+    _title = "CompiledBackward0"
 
     def apply(self, cotangents: Any) -> Any:
         raise RuntimeError(SECOND_BACKWARD)

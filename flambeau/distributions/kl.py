@@ -186,11 +186,6 @@ def _laplace(p: Any, q: Any) -> Any:
 def _normals(p: Any, q: Any, q_tril: Any, q_log_det: Any, distance: Any) -> Any:
     """(log |Q| - log |P| + tr(Q^-1 P) + distance - n) / 2, P and Q the covariances."""
     n = p.event_shape[0]
-    if p.event_shape != q.event_shape:
-        raise ValueError(
-            f"KL-divergence between a {type(p).__name__} and a {type(q).__name__} with different event shapes cannot be computed, got "
-            f"{p.event_shape} and {q.event_shape}"
-        )
     p_tril = p.scale_tril
     batch = broadcast_shapes(p_tril.shape[:-2], q_tril.shape[:-2])
     inner = linalg.solve_triangular(q_tril.expand(batch + (n, n)), p_tril.expand(batch + (n, n)), upper=False)
@@ -202,6 +197,11 @@ def _normals(p: Any, q: Any, q_tril: Any, q_log_det: Any, distance: Any) -> Any:
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _multivariate(p: Any, q: Any) -> Any:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            f"KL-divergence between a {type(p).__name__} and a {type(q).__name__} with different event shapes cannot be computed, got "
+            f"{p.event_shape} and {q.event_shape}"
+        )
     tril = q.scale_tril
     return _normals(p, q, tril, 2 * log_diagonal(tril), _batch_mahalanobis(tril, q.loc - p.loc))
 

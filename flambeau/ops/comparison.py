@@ -73,15 +73,22 @@ def isfinite(x: Value) -> Node:
     return p.lt(p.abs_(x), p.number(math.inf, x))
 
 
+def _require_real(operator: str, x: Node) -> None:
+    if x.dtype.is_complex:
+        raise RuntimeError(f"{operator} does not support complex inputs; look at .real and .imag")
+
+
 @op("pointwise", promote="arithmetic", samples=special)
 def isposinf(x: Value) -> Node:
     """Whether x is positive infinity."""
+    _require_real("isposinf", x)
     return p.eq(x, p.number(math.inf, x)) if x.dtype.is_floating_point else p.constant(False, x.shape, dtypes.bool_)
 
 
 @op("pointwise", promote="arithmetic", samples=special)
 def isneginf(x: Value) -> Node:
     """Whether x is negative infinity."""
+    _require_real("isneginf", x)
     return p.eq(x, p.number(-math.inf, x)) if x.dtype.is_floating_point else p.constant(False, x.shape, dtypes.bool_)
 
 
@@ -93,7 +100,7 @@ def signbit(x: Value) -> Node:
     return p.lt(p.copysign(p.number(1, x), x) if x.dtype.is_floating_point else x, p.number(0, x))
 
 
-@op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=special_pairs)
+@op("pointwise", promote="same", promoted=("x", "other"), samples=special_pairs)
 def isclose(x: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Node:
     """Whether |x - other| <= atol + rtol * |other|; NaN equals NaN if ``equal_nan``."""
     if rtol < 0 or atol < 0:

@@ -13,7 +13,7 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node
 from flambeau.ops.cases import Calls, SampleMaker, case
-from flambeau.ops.declare import Size, Sizes, Value, broadcast_to, default_float, op
+from flambeau.ops.declare import Size, Sizes, Value, broadcast_shapes, broadcast_to, default_float, op
 from flambeau.ops.indexing import compact, coordinates, insertion_points, size_number
 from flambeau.ops.view import cut
 from flambeau.prims.random import draw
@@ -225,7 +225,7 @@ def normal_(x: Value, mean: Value | float = 0.0, std: Value | float = 1.0) -> No
 def normal(mean: Value, std: Value) -> Node:
     """Normal numbers, each with the mean and standard deviation of its place; one of the two may be a number."""
     tensor = mean if mean.rank else std
-    shape = std.shape if std.rank else mean.shape
+    shape = broadcast_shapes(mean.shape, std.shape, operator="normal")
     drawn = draw("normal", shape, tensor.dtype.compute)
     spread = p.mul(drawn, _filled(std, shape, drawn.dtype))
     return p.converted(p.add(spread, _filled(mean, shape, drawn.dtype)), tensor.dtype)

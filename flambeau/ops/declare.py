@@ -54,6 +54,7 @@ class Operator:
 
     __slots__ = (
         "body",
+        "check",
         "complex_derivative",
         "defaults",
         "derivative",
@@ -82,6 +83,8 @@ class Operator:
         self.mutates = tuple(mutates)
         self.samples = samples
         self.derivative: Callable[..., Any] | None = None
+        # Called with the arguments by name as they are before promotion, which hides their types from the body.
+        self.check: Callable[[Mapping[str, Any]], None] | None = None
         # The one for complex operands; without it these are differentiated through the real numbers that they are made of.
         self.complex_derivative: Callable[..., Any] | None = None
         self.signature = inspect.signature(body)
@@ -118,6 +121,8 @@ class Operator:
     def inline(self, arguments: Sequence[Any]) -> Any:
         """The body on nodes, inside another body or graph, promotion included."""
         by_name = dict(zip(self.names, arguments, strict=True))
+        if self.check is not None:
+            self.check(by_name)
         compute, result = self._types(by_name)
         for name, role in zip(self.names, self.roles, strict=True):
             if role == "value":

@@ -11,7 +11,6 @@ from flambeau.core import dtypes
 from flambeau.ir.node import Node
 from flambeau.ops import samples as s
 from flambeau.ops.declare import Value, named_results, op
-from flambeau.ops.pointwise import require_float
 
 # The most steps of Euclid's algorithm that numbers of so many bits need: Fibonacci numbers are the worst.
 STEPS = {8: 12, 16: 24, 32: 46, 64: 92}
@@ -67,7 +66,8 @@ def _parted(make: s.SampleMaker) -> Iterator[s.Call]:
 @op("pointwise", promote="arithmetic", samples=_parted)
 def frexp(x: Value) -> Parts:
     """(mantissa, exponent int32) with x = mantissa * 2 ** exponent; 0, infinities and NaN are their own mantissa."""
-    require_float("frexp", x)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"frexp: only supports floating-point dtypes, got {x.dtype}; convert with .float()")
     wide, digits, bias = (dtypes.int32, 23, 126) if x.dtype is dtypes.float32 else (dtypes.int64, 52, 1022)
     special = p.bitwise_or(p.eq(x, p.number(0, x)), p.invert(p.lt(p.abs_(x), p.number(math.inf, x))))
     # Numbers without a leading one get it by multiplication.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -54,6 +54,11 @@ def _require_no_bool(operator: str, x: Node, instead: str) -> None:
         raise RuntimeError(f"{operator}: a bool tensor is not supported; {instead}")
 
 
+def _require_number(operator: str, x: Node) -> None:
+    if x.dtype is dtypes.bool_:
+        raise NotImplementedError(f"{operator}: not implemented for torch.bool; convert with .to(torch.int64)")
+
+
 def _alpha(operator: str, alpha: Node | float, x: Node) -> Node:
     fractional = alpha.dtype.is_inexact if isinstance(alpha, Node) else isinstance(alpha, (float, complex))
     if fractional and not x.dtype.is_inexact:
@@ -71,8 +76,19 @@ def add(x: Value, other: Value, *, alpha: Value | float = 1) -> Node:
 @op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=s.scaled)
 def sub(x: Value, other: Value, *, alpha: Value | float = 1) -> Node:
     """x - alpha * other."""
-    _require_no_bool("sub", x, "use logical_xor() or the ^ operator")
     return p.sub(x, other if alpha == 1 else p.mul(other, _alpha("sub", alpha, x)))
+
+
+def _refuse_bools(arguments: Mapping[str, Any]) -> None:
+    for value in (arguments["x"], arguments["other"]):
+        if isinstance(value, Node) and value.dtype is dtypes.bool_:
+            raise RuntimeError(
+                "sub: Subtraction, the `-` operator, with a bool tensor is not supported; to invert a mask use `~` or logical_not(), "
+                "for two of them `^` or logical_xor()"
+            )
+
+
+sub.check = _refuse_bools
 
 
 @op("pointwise", promote="arithmetic", samples=s.binary)
@@ -248,18 +264,21 @@ def float_power(x: Value, exponent: Value) -> Node:
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def floor(x: Value) -> Node:
     """The largest integer <= x."""
+    _require_number("floor", x)
     return p.floor(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def ceil(x: Value) -> Node:
     """The smallest integer >= x."""
+    _require_number("ceil", x)
     return p.ceil(x) if x.dtype.is_inexact else x
 
 
 @op("pointwise", promote="arithmetic", samples=s.unary)
 def trunc(x: Value) -> Node:
     """x without its fraction."""
+    _require_number("trunc", x)
     return p.trunc(x) if x.dtype.is_inexact else x
 
 
@@ -277,6 +296,7 @@ def round(x: Value, *, decimals: int = 0) -> Node:
         require_float("round", x)
         ten = p.number(10.0 ** max(decimals, -decimals), x)
         return p.div(p.round_(p.mul(x, ten)), ten) if decimals > 0 else p.mul(p.round_(p.div(x, ten)), ten)
+    _require_number("round", x)
     return p.round_(x) if x.dtype.is_inexact else x
 
 
@@ -648,6 +668,8 @@ def clamp(x: Value, min: Value | None = None, max: Value | None = None) -> Node:
 @op("pointwise", promote="arithmetic", promoted=("x", "other"), samples=s.choices)
 def where(condition: Value, x: Value, other: Value) -> Node:
     """x where ``condition`` holds, else ``other``."""
+    if condition.dtype is dtypes.uint8:
+        condition = p.ne(condition, p.number(0, condition))
     if condition.dtype is not dtypes.bool_:
         raise RuntimeError(f"where: expected condition to be a bool tensor, got {condition.dtype}; compare it with 0 first")
     return p.where(condition, x, other)

@@ -161,6 +161,8 @@ def diagflat(x: Value, offset: int = 0) -> Node:
 @op(promote="arithmetic", samples=lambda m: [case([m.float(2, 3), m.float(1), m.float()]), case([m.float(2, 2), m.float(3)])])
 def block_diag(tensors: Values) -> Node:
     """Matrices along the diagonal of one matrix, zeros elsewhere."""
+    if any(x.rank > 2 for x in tensors):
+        raise RuntimeError(f"block_diag: Input tensors must have 2 or fewer dimensions, got {[x.rank for x in tensors]}")
     blocks = [p.reshape(x, shape=(1,) * (2 - x.rank) + x.shape) for x in tensors]
     width = sum((b.shape[1] for b in blocks), start=0)
     rows, before = [], 0
@@ -176,6 +178,8 @@ def meshgrid(tensors: Values, indexing: str = "ij") -> tuple[Node, ...]:
     """Vectors spread over the grid that they span, one grid for each; ``xy`` swaps the first two dimensions."""
     if indexing not in ("ij", "xy") or any(x.rank > 1 for x in tensors):
         raise RuntimeError(f"meshgrid: expects 0-D or 1-D tensors and indexing 'xy' or 'ij', got indexing {indexing!r}")
+    if not tensors or len({x.dtype for x in tensors}) > 1:
+        raise RuntimeError(f"meshgrid: expects one or more tensors of one dtype, got {', '.join(str(x.dtype) for x in tensors) or 'none'}")
     shape = tuple(x.aval.numel for x in tensors)
     order = (1, 0, *range(2, len(shape))) if indexing == "xy" and len(shape) > 1 else tuple(range(len(shape)))
     grids = []

@@ -118,6 +118,8 @@ def _squeeze_samples(m: SampleMaker) -> Calls:
 def squeeze(x: Value, dim: int | tuple[int, ...] | None = None) -> Node:
     """Drop dimensions of size 1: all, or those of ``dim`` that have that size."""
     dims = range(x.rank) if dim is None else [normalize_dim(d, x.rank, "squeeze") for d in as_dims(dim)]
+    if len(set(dims)) < len(dims):
+        raise RuntimeError(f"squeeze: a dimension appears multiple times in the list of dims {dim}")
     return p.reshape(x, shape=tuple(d for i, d in enumerate(x.shape) if i not in dims or not d == 1))
 
 
@@ -273,6 +275,8 @@ def as_strided(x: Value, size: Sizes, stride: Sizes, storage_offset: Size = 0) -
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape, got {list(stride)} and {list(size)}")
     if any(d < 0 for d in stride):
         raise RuntimeError(f"as_strided: negative strides are not supported at the moment, got strides: {list(stride)}")
+    if any(n < 0 for n in size) or storage_offset < 0:
+        raise RuntimeError(f"as_strided: needs sizes and an offset of 0 or more, got sizes {list(size)}, storage offset {storage_offset}")
     reach = storage_offset + 1
     for n, step in zip(size, stride, strict=True):
         reach = reach + (n - 1) * step
@@ -283,6 +287,12 @@ def as_strided(x: Value, size: Sizes, stride: Sizes, storage_offset: Size = 0) -
         )
     flat = p.reshape(x, shape=(x.aval.numel,))
     return p.as_strided(flat, shape=tuple(size), strides=tuple(stride), offset=storage_offset)
+
+
+def require_dimension(operator: str, x: Node) -> None:
+    """RuntimeError as torch's for a tensor without dimensions."""
+    if not x.rank:
+        raise RuntimeError(f"{operator}: expects at least a 1-dimensional tensor, got one without dimensions; use reshape(1)")
 
 
 # -- several views ----------------------------------------------------------------------------------------
@@ -298,6 +308,7 @@ def pieces(x: Node, axis: int, sizes: Sequence[Dim]) -> tuple[Node, ...]:
 @op("view", samples=lambda m: [case(m.float(6, 2), 2), case(m.float(2, 7), 3, 1), case(m.float(2, 7), 9, -1), case(m.float(0, 3), 2)])
 def split(x: Value, split_size: Size, dim: int = 0) -> tuple[Node, ...]:
     """Parts of ``split_size`` along ``dim``; the last one may be smaller."""
+    require_dimension("split", x)
     axis = normalize_dim(dim, x.rank, "split")
     size = x.shape[axis]
     if split_size < 0 or (split_size == 0 and not size == 0):
@@ -337,6 +348,7 @@ def chunk(x: Value, chunks: int, dim: int = 0) -> tuple[Node, ...]:
 @op("view", samples=lambda m: [case(m.float(7, 2), 3), case(m.float(2, 7), (2, 5), 1), case(m.float(6), (1, 9)), case(m.float(6), (-2,))])
 def tensor_split(x: Value, indices_or_sections: int | tuple[int, ...], dim: int = 0) -> tuple[Node, ...]:
     """Parts along ``dim``: so many of sizes that differ by at most one, or parts between the given indices."""
+    require_dimension("tensor_split", x)
     axis = normalize_dim(dim, x.rank, "tensor_split")
     size = x.shape[axis]
     if isinstance(indices_or_sections, int):

@@ -92,7 +92,7 @@ class SparseTensor(OtherLayout):
             notes.append(f"dtype={self.meta.dtype}")
         notes.append(f"layout={self.layout}")
         if self.requires_grad:
-            notes.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{self.grad_fn.name}>")
+            notes.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{self.grad_fn.name()}>")
         return parts_text([(name, t.detach().array(), t.dtype) for name, t in parts], notes, self.is_sparse)
 
 

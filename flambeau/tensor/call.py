@@ -52,9 +52,9 @@ def _argument(call: Call, name: str, role: str, value: Any) -> Any:
     if role == "values":
         return None if value is None else _values(call, name, value)
     if role == "size":
-        return _size(call, value)
+        return _size(call, name, value)
     if role == "sizes":
-        return tuple(_size(call, v) for v in value) if isinstance(value, (tuple, list)) else _size(call, value)
+        return tuple(_size(call, name, v) for v in value) if isinstance(value, (tuple, list)) else _size(call, name, value)
     if isinstance(value, TensorBase):
         return _static(value.item())  # type: ignore[attr-defined]
     return _static(value)
@@ -76,11 +76,20 @@ def _value(call: Call, name: str, value: Any) -> Any:
         if overriding.overrides(type(value)):
             overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        value = _wide(call, value)
     defaults = call.operator.defaults
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:
         return value
     call.numbers.append(value)
     return NumberSlot(len(call.numbers) - 1, number_kind(value))
+
+
+def _wide(call: Call, value: int) -> int | float:
+    """An integer that int64 does not hold: torch takes those of uint64, also for floating point operands."""
+    if not 0 <= value < 1 << 64:
+        raise OverflowError(f"{call.operator.name}(): int too big to convert: {value}; give a float")
+    return float(value) if any(t.meta.dtype.is_inexact for t in call.tensors) else value
 
 
 def number_kind(value: Any) -> type:
@@ -101,7 +110,7 @@ def _values(call: Call, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([_value(call, name, v) for v in values])
 
 
-def _size(call: Call, value: Any) -> Any:
+def _size(call: Call, name: str, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, TensorBase):
@@ -110,7 +119,9 @@ def _size(call: Call, value: Any) -> Any:
         call.sizes.append(int(value))
         return SizeSlot(len(call.sizes) - 1)
     if isinstance(value, (tuple, list)):
-        return tuple(_size(call, v) for v in value)
+        return tuple(_size(call, name, v) for v in value)
+    if isinstance(value, (float, complex, str)):
+        raise TypeError(f"{call.operator.name}(): argument '{name}' must be int, not {type(value).__name__}")
     return int(value) if isinstance(value, np.integer) else value
 
 

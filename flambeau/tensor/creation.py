@@ -24,6 +24,7 @@ from flambeau.tensor import dispatch, dlpack, transfer
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.numbers import write_number
+from flambeau.tensor.python_data import as_array
 from flambeau.tensor.storage_view import UntypedStorage
 from flambeau.tensor.tensor import empty_tensor, tensor_over
 
@@ -47,6 +48,16 @@ def finished(
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def chosen_type(operator: str, wanted: dtype | None, options: dict[str, Any], otherwise: dtype | None = None) -> dtype:
+    """The type of the elements: the one asked for, that of ``out=``, or the usual one; RuntimeError where the first two differ."""
+    out = options.get("out")
+    if out is None:
+        return wanted or otherwise or default_float()
+    if wanted is not None and wanted is not out.dtype:
+        raise RuntimeError(f"{operator}: dtype {wanted} does not match dtype of out parameter ({out.dtype})")
+    return out.dtype
+
+
 def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = given_sizes(size)
     if set(map(type, shape)) - {int}:
@@ -57,55 +68,6 @@ def _shape(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 # -- from data ------------------------------------------------------------------------------------------
-def _plain(data: Any) -> Any:
-    """Nested sequences with arrays in place of tensors."""
-    if isinstance(data, TensorBase):
-        return data.array()  # type: ignore[attr-defined]
-    if isinstance(data, (list, tuple)):
-        return [_plain(d) if isinstance(d, (list, tuple, TensorBase)) else d for d in data]
-    return data
-
-
-def _array_of(data: Any, wanted: dtype | None) -> Any:
-    """Data as a numpy array of a dtype that tensors have."""
-    if data is None or isinstance(data, str):
-        raise TypeError(f"tensor: could not infer dtype of {type(data).__name__}; needs numbers, sequences of numbers, arrays or tensors")
-    array = data if isinstance(data, (np.ndarray, np.generic)) else _nested_array(_plain(data), wanted)
-    array = np.asarray(array)
-    if wanted is None:
-        typed = isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, float)
-        if array.dtype == np.float64 and not typed and not _holds_arrays(data):
-            wanted = default_float()
-        elif array.dtype == np.complex128 and not typed:
-            wanted = default_float().to_complex()
-        elif array.size == 0 and not typed:
-            wanted = default_float()
-        else:
-            wanted = dtypes.BY_NUMPY.get(array.dtype)
-    if wanted is None or array.dtype.kind in "OUSV":
-        raise TypeError(
-            f"can't convert data of numpy type {array.dtype} to a tensor. The only supported types are: float64, float32, float16, int64, "
-            "int32, int16, int8, uint8, and bool."
-        )
-    with np.errstate(all="ignore"):
-        return dtypes.converted_array(array, wanted), wanted
-
-
-def _holds_arrays(data: Any) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (TensorBase, np.ndarray)) or (isinstance(data, np.generic) and not isinstance(data, float))
-
-
-def _nested_array(data: Any, wanted: dtype | None = None) -> Any:
-    try:  # numpy takes integers from 2**63 on for floats where others are beside them
-        return np.array(data, np.uint64 if wanted is dtypes.uint64 else None)
-    except ValueError as error:
-        raise ValueError(f"tensor: expected sequences of equal lengths at each depth; {error}") from None
-    except OverflowError as error:
-        raise RuntimeError(f"tensor: Overflow when unpacking long: {error}") from None
-
-
 _PLAIN_NUMBERS = (float, int, bool)
 _WRITTEN = (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.bool_)
 
@@ -142,7 +104,7 @@ def tensor(
         else:
             out = ops.full((), data, kind)
     else:
-        array, kind = _array_of(data, dtype)
+        array, kind = as_array(data, dtype)
         with outside_capture():
             out = empty_tensor(array.shape, kind)
             out.array()[...] = array
@@ -171,6 +133,8 @@ def asarray(
     if not isinstance(obj, (TensorBase, np.ndarray)) and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)
     shareable = isinstance(obj, (TensorBase, np.ndarray))
+    if not isinstance(obj, (TensorBase, np.ndarray, list, tuple, int, float, complex)) and _bytes_of(obj) is not None:
+        obj = np.frombuffer(obj, (dtype or default_float()).numpy)
     out = as_tensor(obj, dtype, device)
     shared = shareable and (out is obj or (isinstance(obj, np.ndarray) and out.memory.owner is obj))
     if copy is False and not shared:
@@ -191,6 +155,8 @@ def from_numpy(ndarray: Any) -> Any:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.dtype.isnative:
+        raise ValueError(f"from_numpy: the array's numbers are not in the machine's order of bytes ({ndarray.dtype}); use newbyteorder()")
     if not ndarray.flags.writeable:
         warnings.warn(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors: copy it first.", stacklevel=2
@@ -198,8 +164,21 @@ def from_numpy(ndarray: Any) -> Any:
     return tensor_over(ndarray)
 
 
+def _bytes_of(value: Any) -> int | None:
+    """How many bytes a bytes-like object shows; None for others."""
+    try:
+        return memoryview(value).nbytes
+    except TypeError:
+        return None
+
+
 def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A one-dimensional tensor that shares the memory of a bytes-like object."""
+    size = _bytes_of(buffer)
+    if size is None:
+        raise ValueError(f"frombuffer: object does not implement Python buffer protocol: {type(buffer).__name__}")
+    if not size or not count:
+        raise ValueError(f"frombuffer: both buffer length ({size}) and count ({count}) must not be 0")
     out = tensor_over(np.frombuffer(buffer, dtype.numpy, count, offset))
     return out.requires_grad_() if requires_grad else out
 
@@ -233,7 +212,7 @@ def empty(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, *
     if order is not None:
         return empty_permuted(shape, order, dtype=dtype, requires_grad=requires_grad, **options)
     device = options["device"] = transfer.place(options.get("device"))
-    return finished("empty", empty_tensor(shape, dtype or default_float(), device), requires_grad, **options)
+    return finished("empty", empty_tensor(shape, chosen_type("empty", dtype, options), device), requires_grad, **options)
 
 
 def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -244,12 +223,12 @@ def zeros(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, *
     tensor([[0, 0, 0],
             [0, 0, 0]])
     """
-    return _filled("zeros", _named_shape("zeros", size, options), 0, dtype or default_float(), requires_grad, options)
+    return _filled("zeros", _named_shape("zeros", size, options), 0, chosen_type("zeros", dtype, options), requires_grad, options)
 
 
 def ones(*size: Any, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Ones."""
-    return _filled("ones", _named_shape("ones", size, options), 1, dtype or default_float(), requires_grad, options)
+    return _filled("ones", _named_shape("ones", size, options), 1, chosen_type("ones", dtype, options), requires_grad, options)
 
 
 def _filled(operator: str, shape: tuple[int, ...], value: Any, kind: dtype, requires_grad: bool, options: dict[str, Any]) -> Any:
@@ -267,7 +246,10 @@ def _named_shape(operator: str, size: tuple[Any, ...], options: dict[str, Any]) 
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """``fill_value`` everywhere; its type decides the dtype unless given."""
     value = fill_value.item() if isinstance(fill_value, TensorBase) else fill_value  # type: ignore[attr-defined]
-    kind = dtype or number_type(value)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"full(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    kind = chosen_type("full", dtype, options, number_type(value))
+    value = float(value) if isinstance(value, int) and value >= 1 << 63 and kind.is_inexact else value
     return _filled("full", _shape("full", (size,)), value, kind, requires_grad, options)
 
 
@@ -279,9 +261,10 @@ def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = F
 def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Undefined elements with the given strides."""
     device = options["device"] = transfer.place(options.get("device"))
-    meta = meta_of(_shape("empty_strided", (size,)), dtype or default_float(), tuple(int(s) for s in stride), device)
-    if len(meta.shape) != len(meta.strides):
-        raise RuntimeError(f"empty_strided: size {list(size)} and stride {list(stride)} must be of equal lengths")
+    shape, strides = _shape("empty_strided", (size,)), tuple(int(s) for s in stride)
+    if len(shape) != len(strides) or any(s < 0 for s in strides):
+        raise RuntimeError(f"empty_strided: needs a stride of 0 or more for each size, got size {list(size)} and stride {list(stride)}")
+    meta = meta_of(shape, dtype or default_float(), strides, device)
     memory = allocate(meta.device, meta.extent * meta.dtype.itemsize)
     return finished("empty_strided", dispatch.new_tensor(memory, memory.address, meta), requires_grad, **options)
 
@@ -372,7 +355,9 @@ def arange(*bounds: Any, dtype: dtype | None = None, requires_grad: bool = False
         raise RuntimeError("arange: step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
-    kind = dtype or (default_float() if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
+    kind = chosen_type("arange", dtype, options, None if any(isinstance(v, float) for v in (start, end, step)) else dtypes.int64)
+    if kind is dtypes.bool_:
+        raise NotImplementedError("arange: not implemented for 'Bool'; make int64 numbers and compare them")
     if kind is dtypes.int64:
         start, end, step = _whole(start), _whole(end), _whole(step)
     if step < 0:  # sizes are divided by positive numbers only
@@ -389,8 +374,10 @@ def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: dtype | None =
     warnings.warn(
         "torch.range is deprecated because its behavior is inconsistent with Python's range builtin: use torch.arange.", stacklevel=2
     )
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"range: upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
     count = int((end - start) / step) + 1
-    return finished("range", ops.arange(start, step, count, dtype or default_float()), requires_grad, **options)
+    return finished("range", ops.arange(start, step, count, chosen_type("range", dtype, options)), requires_grad, **options)
 
 
 def _check_steps(operator: str, start: Any, end: Any, steps: Any) -> None:
@@ -407,7 +394,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: dtype | None = None, re
     if steps < 0:
         raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
     first, last = _number(start), _number(end)
-    kind = dtype or (default_float().to_complex() if isinstance(first + last, complex) else default_float())
+    kind = chosen_type("linspace", dtype, options, default_float().to_complex() if isinstance(first + last, complex) else None)
     return finished("linspace", ops.linspace(first, last, steps, kind), requires_grad, **options)
 
 
@@ -418,7 +405,7 @@ def logspace(
     _check_steps("logspace", start, end, steps)
     if steps < 0:
         raise RuntimeError(f"logspace: number of steps must be non-negative, got {steps}")
-    out = ops.logspace(_number(start), _number(end), steps, base, dtype or default_float())
+    out = ops.logspace(_number(start), _number(end), steps, base, chosen_type("logspace", dtype, options))
     return finished("logspace", out, requires_grad, **options)
 
 
@@ -426,11 +413,13 @@ def eye(n: int, m: int | None = None, *, dtype: dtype | None = None, requires_gr
     """Ones on the main diagonal of an [n, m] matrix."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
-    return finished("eye", ops.eye(n, m, dtype or default_float()), requires_grad, **options)
+    return finished("eye", ops.eye(n, m, chosen_type("eye", dtype, options)), requires_grad, **options)
 
 
 def _triangle_count(rows: int, columns: int, offset: int) -> int:
-    """How many elements of a matrix lie on and below a diagonal."""
+    """How many elements of a matrix lie on and below a diagonal; RuntimeError where it has fewer than no rows or columns."""
+    if rows < 0 or columns < 0:
+        raise RuntimeError(f"row and col must be non-negative, got {rows} and {columns}")
     return sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
 
 

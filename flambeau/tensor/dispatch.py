@@ -363,7 +363,7 @@ class OperatorEntry(Entry):
         return Saved(_unrecorded(result), index if kind == "output" else -1)
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def _title(self) -> str:  # type: ignore[override]
         return entry_name(self.plan.run.function.name)
 
     def tensors(self, places: Sequence[int]) -> list[Any]:
@@ -459,7 +459,7 @@ class ConstantEntry(Entry):
         self.plan = plan
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def _title(self) -> str:  # type: ignore[override]
         return entry_name(self.plan.run.function.name)
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
@@ -666,7 +666,7 @@ class ViewWriteEntry(Entry):
     """The history of a base after one of its views was overwritten: edges (old base, new value)."""
 
     __slots__ = ("steps",)
-    name = "CopySlices"
+    _title = "CopySlices"
 
     def __init__(self, edges: list[Any], meta: TensorMeta, view: View) -> None:
         super().__init__(edges, [meta])
@@ -682,7 +682,7 @@ class ViewReadEntry(Entry):
     """The history of a view of a base that was changed in place: edge (base)."""
 
     __slots__ = ("meta", "steps")
-    name = "AsStridedBackward0"
+    _title = "AsStridedBackward0"
 
     def __init__(self, edge: tuple[Any, int] | None, base_meta: TensorMeta, meta: TensorMeta, view: View) -> None:
         super().__init__([edge], [meta])

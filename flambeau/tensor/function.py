@@ -35,7 +35,7 @@ class FunctionContext(Entry):
         self._input_metas: list[TensorMeta | None] = []
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def _title(self) -> str:  # type: ignore[override]
         return f"{self.function.__name__}Backward"
 
     # -- for forward and setup_context ------------------------------------------------------------------
@@ -89,7 +89,7 @@ class FunctionContext(Entry):
         self._input_metas = [a.meta if isinstance(a, TensorBase) else None for a in args]
         if recorded:
             for t in self._dirty:
-                dispatch.check_in_place(self.name, t)
+                dispatch.check_in_place(self._title, t)
         results = [_separated(o) if id(o) in inputs and id(o) not in dirty else o for o in outputs]
         constant = {id(t) for t in self._without_gradient}
         if recorded:
@@ -132,8 +132,8 @@ class FunctionContext(Entry):
             gradients = gradients[:wanted]
         if len(gradients) != wanted:
             raise RuntimeError(
-                f"function {self.name} returned an incorrect number of gradients (expected {wanted}, got {len(gradients)}): return one, or "
-                "None, for each input of forward"
+                f"function {self._title} returned an incorrect number of gradients (expected {wanted}, got {len(gradients)}): return one, "
+                "or None, for each input of forward"
             )
         return [self._checked(i, g) if e is not None else None for i, (g, e) in enumerate(zip(gradients, self.edges, strict=True))]
 
@@ -141,7 +141,7 @@ class FunctionContext(Entry):
         if gradient is None:
             return None
         if not isinstance(gradient, TensorBase):
-            raise TypeError(f"function {self.name}: expected a Tensor or None at position {position}, got {type(gradient).__name__}")
+            raise TypeError(f"function {self._title}: expected a Tensor or None at position {position}, got {type(gradient).__name__}")
         meta = self._input_metas[position]
         assert meta is not None
         if gradient.meta.shape != meta.shape:
@@ -154,7 +154,7 @@ class FunctionContext(Entry):
         extra = len(got) - len(shape)
         if extra < 0 or any(w not in (1, g) for g, w in zip(got[extra:], shape, strict=True)):
             raise RuntimeError(
-                f"Function {self.name} returned an invalid gradient at index {position} - got {list(got)} but expected shape "
+                f"Function {self._title} returned an invalid gradient at index {position} - got {list(got)} but expected shape "
                 "compatible with "
                 f"{list(shape)}"
             )
@@ -359,7 +359,7 @@ class TwiceEntry(Entry):
     """Stands behind gradients that must not be differentiated again."""
 
     __slots__ = ()
-    name = "NotDifferentiable"
+    _title = "NotDifferentiable"
 
     def apply(self, cotangents: list[Any]) -> Sequence[Any]:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")

@@ -123,7 +123,9 @@ def sgn(input: Any, *, out: Any = None) -> Any:
 
 def adjoint(input: Any) -> Any:
     """The conjugate transpose: the last two dimensions swapped."""
-    return conj(ops.transpose(input, -2, -1))
+    if len(input.meta.shape) == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return conj(ops.transpose(input, -2, -1) if input.meta.shape else input)
 
 
 class ComplexMethods(TensorBase):

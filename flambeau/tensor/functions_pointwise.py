@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import ops
+from flambeau.core.dtypes import bool_
 from flambeau.ops.pointwise import STATIC_EXPONENTS
 from flambeau.tensor.arguments import need_single, need_some_tensor, need_tensor, write_out
 from flambeau.tensor.base import TensorBase
@@ -485,7 +486,7 @@ divide = div
 def power(x: Any, exponent: Any) -> tuple[Any, tuple[Any, Any]]:
     """The operator for x ** exponent with its arguments: numbers that multiplication serves have one of their own."""
     if not isinstance(exponent, TensorBase) and isinstance(x, TensorBase):
-        if exponent in STATIC_EXPONENTS and not isinstance(exponent, bool):
+        if exponent in STATIC_EXPONENTS and not isinstance(exponent, bool) and x.meta.dtype is not bool_:
             return ops.pow_static, (x, exponent)
         if isinstance(exponent, int) and exponent < 0 and not x.meta.dtype.is_inexact:
             raise RuntimeError("pow: integers to negative integer powers are not allowed; convert with .float()")
@@ -510,6 +511,8 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     """0 below zero, 1 above, ``values`` at zero."""
     need_tensor("heaviside", "input", input)
     need_tensor("heaviside", "values", values)
+    if input.dtype is not values.dtype:
+        raise RuntimeError(f"heaviside is not yet implemented for tensors with different dtypes, got {input.dtype} and {values.dtype}")
     return ops.heaviside(input, values) if out is None else write_out(out, ops.heaviside(input, values))
 
 

@@ -11,13 +11,12 @@ from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import as_size
-from flambeau.ops.declare import default_float
 from flambeau.runtime.generator import Generator as GeneratorState
 from flambeau.runtime.generator import default_generator as default_state
 from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import given_sizes, write_out
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.creation import empty_like, finished, tensor
+from flambeau.tensor.creation import chosen_type, empty_like, finished, tensor
 from flambeau.tensor.grad_mode import no_grad
 from flambeau.tensor.tensor import empty_tensor
 
@@ -47,13 +46,18 @@ def integer_range(kind: dtype, bounds: tuple[Any, ...]) -> tuple[int, int]:
         low, high = 0, (1 << _DIGITS[kind]) + 1
     else:
         low, high = 0, 2 if kind is dtypes.bool_ else int(np.iinfo(kind.numpy).max) + 1
-    return checked_range("random_", low, high)
+    return checked_range("random_", low, high, kind)
 
 
-def checked_range(operator: str, low: Any, high: Any) -> tuple[int, int]:
-    """Integer bounds that the generator can serve."""
+def checked_range(operator: str, low: Any, high: Any, kind: dtype | None = None) -> tuple[int, int]:
+    """Integer bounds that the generator can serve, and whose numbers the type holds."""
     if not low < high:
         raise RuntimeError(f"{operator}: expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if kind is not None and not kind.is_inexact:
+        least, most = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
+        for name, value in (("from", low), ("to - 1", high - 1)):
+            if not least <= value <= most:
+                raise RuntimeError(f"{operator}: {name} is out of bounds for {kind}, got {value}")
     if high - low > _WIDEST:
         raise NotImplementedError(f"{operator}: a range wider than 2**32 is not supported, got [{low}, {high}); combine two draws")
     return int(low), int(high)
@@ -73,13 +77,13 @@ def rand(*size: Any, generator: Any = None, dtype: dtype | None = None, requires
     >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
     tensor([0.4963, 0.7682])
     """
-    out = drawn(generator, ops.rand, _sizes(size, options), dtype or default_float())
+    out = drawn(generator, ops.rand, _sizes(size, options), chosen_type("rand", dtype, options))
     return finished("rand", out, requires_grad, **options)
 
 
 def randn(*size: Any, generator: Any = None, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """Normal numbers with mean 0 and variance 1."""
-    out = drawn(generator, ops.randn, _sizes(size, options), dtype or default_float())
+    out = drawn(generator, ops.randn, _sizes(size, options), chosen_type("randn", dtype, options))
     return finished("randn", out, requires_grad, **options)
 
 
@@ -94,7 +98,7 @@ def randint(
     low = options.pop("low", None)
     high = given.pop() if high is None else high
     low = (given.pop() if given else 0) if low is None else low
-    low, high = checked_range("randint", low, high)
+    low, high = checked_range("randint", low, high, dtype)
     out = drawn(generator, ops.randint, low, high, tuple(as_size(n) for n in size), dtype)
     return finished("randint", out, requires_grad, **options)
 
@@ -103,6 +107,8 @@ def randperm(n: int, *, generator: Any = None, dtype: dtype = dtypes.int64, requ
     """The numbers below n in random order."""
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative, got {n}")
+    if n and not dtype.is_inexact and n - 1 > np.iinfo(dtype.numpy).max:
+        raise RuntimeError(f"randperm: {dtype} does not hold the numbers below {n}")
     return finished("randperm", drawn(generator, ops.randperm, n, dtype), requires_grad, **options)
 
 
@@ -127,7 +133,8 @@ def randint_like(
     given = [int(b) for b in bounds]
     high = given.pop() if high is None else high
     low = (given.pop() if given else 0) if low is None else low
-    out = empty_like(input, dtype=dtype, **options).random_(*checked_range("randint_like", low, high), generator=generator)
+    bounds = checked_range("randint_like", low, high, dtype or input.meta.dtype)
+    out = empty_like(input, dtype=dtype, **options).random_(*bounds, generator=generator)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -169,7 +176,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         return result if out is None else write_out(out, result)
     if size is None:
         raise TypeError("normal(): needs a tensor for mean or std, or the argument 'size'")
-    result = empty_tensor(tuple(as_size(n) for n in size), dtype or default_float()).normal_(mean, std, generator=generator)
+    kind = chosen_type("normal", dtype, {"out": out})
+    result = empty_tensor(tuple(as_size(n) for n in size), kind).normal_(mean, std, generator=generator)
     return finished("normal", result, requires_grad, out, **options)
 
 

@@ -313,6 +313,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
 # -- whole tensors --------------------------------------------------------------------------------------
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and elements."""
+    need_tensor("equal", "other", other)
     if input is other and not input.meta.dtype.is_floating_point:
         return True
     return input.meta.shape == other.meta.shape and builtins.bool(ops.all(ops.eq(input, other)).item())

@@ -56,6 +56,8 @@ def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: An
     """Fill with numbers whose logarithms are normal with that mean and standard deviation."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    if not self.meta.dtype.is_floating_point:
+        raise NotImplementedError(f"log_normal_: not implemented for {self.meta.dtype}; draw into a floating point tensor")
     state = (default_generator if generator is None else generator).address
     drawn = _run("sample_normal", False, state, np.empty(self.meta.shape))
     return self.copy_(tensor(np.exp(drawn * std + mean)))
@@ -93,6 +95,9 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     >>> torch.binomial(torch.tensor([5.0, 7.0]), torch.tensor([0.0, 1.0]))
     tensor([0., 7.])
     """
+    for name, value in (("count", count), ("prob", prob)):
+        if not value.meta.dtype.is_floating_point:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got {value.meta.dtype}")
     if count.meta.dtype is not prob.meta.dtype:
         raise RuntimeError(f"binomial: expected count and prob of one dtype, got {count.meta.dtype} and {prob.meta.dtype}")
     return _Constant.apply(lambda: _draw("binomial", generator, count, prob), count, prob)

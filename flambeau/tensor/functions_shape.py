@@ -12,7 +12,7 @@ from flambeau.core.context import context
 from flambeau.core.dtypes import int64 as _int64
 from flambeau.core.shape import Size
 from flambeau.ops.declare import broadcast_shapes as common_shape
-from flambeau.ops.declare import normalize_dim
+from flambeau.ops.declare import default_float, normalize_dim
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import dispatch
 from flambeau.tensor.arguments import TENSORS, given_sizes, numpy_names, write_out
@@ -97,7 +97,10 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that all shapes broadcast to."""
-    return Size(common_shape(*[(s,) if isinstance(s, int) else tuple(s) for s in shapes]))  # type: ignore[arg-type]
+    found = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if any(n < 0 for shape in found for n in shape):
+        raise ValueError(f"broadcast_shapes: needs sizes of 0 or more, got {found}")
+    return Size(common_shape(*found))  # type: ignore[arg-type]
 
 
 def broadcast_tensors(*tensors: Any) -> list[Any]:
@@ -306,12 +309,16 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
 
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of one matrix, zeros elsewhere."""
-    return ops.block_diag(list(given_sizes(tensors)))
+    many = list(given_sizes(tensors))
+    return ops.block_diag(many) if many else ops.zeros((1, 0), default_float())
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Vectors spread over the grid that they span, one grid for each; ``xy`` swaps the first two dimensions."""
-    return ops.meshgrid(list(given_sizes(tensors)), indexing)
+    many = list(given_sizes(tensors))
+    if not many:
+        raise RuntimeError("meshgrid: expects a non-empty list of tensors")
+    return ops.meshgrid(many, indexing)
 
 
 def cartesian_prod(*tensors: Any) -> Any:
@@ -325,6 +332,10 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All combinations of ``r`` elements of a vector, as rows."""
     if len(input.meta.shape) != 1:
         raise RuntimeError(f"combinations: expect a 1D vector, but got shape {list(input.meta.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations: expects a non-negative number of elements, got {r}")
+    if r == 0:
+        return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(builtins.range(input.meta.shape[0]), r))
     positions = input.new_tensor(rows, dtype=_int64).reshape(len(rows), r)

@@ -267,12 +267,12 @@ def parse_index(index: Any, shape: Sequence[Dim]) -> IndexPlan:
         )
     if used > rank:
         raise IndexError(f"too many indices for tensor of dimension {rank} (got {used})")
-    if sum(i is Ellipsis for i in items) > 1:
-        raise IndexError("an index can have only one ellipsis ('...')")
     parser = _Parser(tuple(shape))
+    left = rank - used  # for the first ellipsis; as in torch, those after it stand for nothing
     for item in items:
         if item is Ellipsis:
-            parser.skip(rank - used)
+            parser.skip(left)
+            left = 0
         else:
             parser.item(item)
     return IndexPlan(tuple(parser.views), tuple(parser.advanced))

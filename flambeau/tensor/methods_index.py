@@ -107,10 +107,17 @@ class IndexMethods(TensorBase):
         return functions.diagonal_scatter(self, src, offset, dim1, dim2)
 
     def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Self:
-        """Write one value on the main diagonal."""
-        if wrap:
-            raise NotImplementedError("fill_diagonal_: wrap=True is not supported; fill diagonals of the blocks one by one")
-        ops.diagonal(self, 0, 0, 1).fill_(fill_value)
+        """Write one value where all indices are equal; with ``wrap`` a tall matrix has a diagonal again below each, one row apart."""
+        shape = self.meta.shape
+        if len(shape) < 2:
+            raise RuntimeError(f"fill_diagonal_: dimensions must be larger than 1, got shape {list(shape)}")
+        if len(shape) > 2 and len(set(shape)) > 1:
+            raise RuntimeError(f"fill_diagonal_: all dimensions of input must be of equal length, got {list(shape)}")
+        for first in range(0, shape[0] if wrap and len(shape) == 2 else 1, shape[1] + 1):
+            diagonal: Any = ops.narrow(self, 0, first, shape[0] - first)
+            while len(diagonal.meta.shape) > 1:
+                diagonal = ops.diagonal(diagonal, 0, 0, 1)
+            diagonal.fill_(fill_value)
         return self
 
     def nonzero(self, *, as_tuple: bool = False) -> Any:

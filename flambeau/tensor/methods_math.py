@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
@@ -11,10 +10,15 @@ from flambeau.tensor import functions_math as functions
 from flambeau.tensor.arguments import given_sizes, numpy_names
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.functions_math import Number
-from flambeau.tensor.functions_random import rand_like
 
 if TYPE_CHECKING:
     from flambeau.tensor.tensor_class import Tensor
+
+
+def _kept(name: str, target: Any, result: Any) -> Any:
+    """``target`` with ``result`` in it; RuntimeError where its type cannot hold that."""
+    dispatch.check_target(name, result, target)
+    return dispatch.call_into(ops.assign, target, (target, result), {})
 
 
 class MathMethods(TensorBase):
@@ -62,39 +66,17 @@ class MathMethods(TensorBase):
         return functions.renorm(self, p, dim, maxnorm)
 
     def renorm_(self, p: Number, dim: int, maxnorm: Number) -> Self:
-        return dispatch.call_into(ops.assign, self, (self, functions.renorm(self, p, dim, maxnorm)), {})
+        return _kept("renorm_", self, functions.renorm(self, p, dim, maxnorm))
 
     # -- incomplete gamma functions ---------------------------------------------------------------------
     def igamma(self, other: Any) -> Tensor:
         return functions_gamma.igamma(self, other)
 
     def igamma_(self, other: Any) -> Self:
-        return dispatch.call_into(ops.assign, self, (self, functions_gamma.igamma(self, other)), {})
+        return _kept("igamma_", self, functions_gamma.igamma(self, other))
 
     def igammac(self, other: Any) -> Tensor:
         return functions_gamma.igammac(self, other)
 
     def igammac_(self, other: Any) -> Self:
-        return dispatch.call_into(ops.assign, self, (self, functions_gamma.igammac(self, other)), {})
-
-    # -- random numbers ---------------------------------------------------------------------------------
-    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Self:
-        """Fill with numbers whose logarithm is normal."""
-        if std <= 0:
-            raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-        return self.normal_(mean, std, generator=generator).exp_()  # type: ignore[attr-defined]
-
-    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Self:
-        """Fill with numbers of a Cauchy distribution."""
-        if sigma <= 0:
-            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-        drawn = ops.tan(ops.mul(ops.sub(rand_like(self, generator=generator), 0.5), math.pi))
-        return dispatch.call_into(ops.assign, self, (self, ops.add(ops.mul(drawn, sigma), median)), {})
-
-    def geometric_(self, p: float, *, generator: Any = None) -> Self:
-        """Fill with the number of trials up to the first success of probability ``p``."""
-        if not 0 < p < 1:
-            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-        drawn = ops.rand(self.meta.shape) if generator is None else rand_like(self.float(), generator=generator)  # type: ignore[attr-defined]
-        trials = ops.ceil(ops.true_divide(ops.log1p(ops.neg(drawn)), math.log1p(-p)))
-        return dispatch.call_into(ops.assign, self, (self, ops.clamp(trials, 1)), {})
+        return _kept("igammac_", self, functions_gamma.igammac(self, other))

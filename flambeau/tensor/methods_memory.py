@@ -165,7 +165,10 @@ class MemoryMethods(TensorBase):
             raise RuntimeError("cannot resize variables that require grad")
         if self.meta.device is not cpu:
             raise NotImplementedError(f"resize_: a tensor on {self.meta.device} cannot be resized; make a new one and copy_() into it")
-        wanted = meta_of(tuple(int(n) for n in given_sizes(given, size)), self.meta.dtype)
+        shape = tuple(int(n) for n in given_sizes(given, size))
+        if any(n < 0 for n in shape):
+            raise RuntimeError(f"resize_: needs sizes of 0 or more, got {list(shape)}")
+        wanted = meta_of(shape, self.meta.dtype)
         if context.capture is not None and (real := context.capture.left_with(self, "resize_() gives a tensor other memory")) is not self:
             real.resize_(wanted.shape)
             self.memory, self.address, self.meta = real.memory, real.address, real.meta
@@ -196,8 +199,17 @@ class MemoryMethods(TensorBase):
     def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Self:
         """Use the memory of ``source``, a tensor or a storage."""
         if isinstance(source, UntypedStorage):
-            shape = (source.nbytes() // self.meta.dtype.itemsize,) if size is None else tuple(size)
-            meta = meta_of(shape, self.meta.dtype, contiguous_strides(shape) if stride is None else tuple(stride), source.device)
+            count = source.nbytes() // self.meta.dtype.itemsize
+            shape = (count,) if size is None else tuple(size)
+            strides = contiguous_strides(shape) if stride is None else tuple(stride)
+            if len(shape) != len(strides) or min((*shape, *strides, storage_offset), default=0) < 0:
+                raise RuntimeError(f"set_: needs sizes, strides and an offset of 0 or more, got {shape}, {strides}, {storage_offset}")
+            meta = meta_of(shape, self.meta.dtype, strides, source.device)
+            if meta.numel and storage_offset + meta.extent > count:
+                raise NotImplementedError(
+                    f"set_: size {shape}, stride {strides} and offset {storage_offset} reach beyond the {count} elements of the storage, "
+                    "which does not grow; make a larger one"
+                )
             self.memory, self.meta = source.memory, meta
             self.address = source.memory.address + storage_offset * meta.dtype.itemsize
             return self
@@ -271,12 +283,21 @@ class MemoryMethods(TensorBase):
         """Fill with exponential numbers of rate ``lambd``."""
         if lambd <= 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        self._need_continuous("Exponential")
         return functions_random.drawn(generator, ops.exponential_, self, lambd)
+
+    def _need_continuous(self, name: str) -> None:
+        if not self.meta.dtype.is_floating_point:
+            raise RuntimeError(
+                f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you specified "
+                f"{self.meta.dtype}"
+            )
 
     def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: Any = None) -> Self:
         """Fill with Cauchy numbers around ``median``, half of which lie within ``sigma`` of it."""
         if sigma <= 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        self._need_continuous("Cauchy")
         return functions_random.drawn(generator, ops.cauchy_, self, median, sigma)
 
     def geometric_(self, p: Any, *, generator: Any = None) -> Self:
@@ -405,7 +426,7 @@ class MemoryMethods(TensorBase):
 
     # -- text and iteration -----------------------------------------------------------------------------
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        name = None if self.entry is None else self.entry.name
+        name = None if self.entry is None else self.entry.name()
         requires = dispatch.wants_gradient(self)
         if self.is_meta:  # type: ignore[attr-defined]
             kind = "" if self.meta.dtype is default_float() else f", dtype={self.meta.dtype}"
@@ -438,6 +459,8 @@ class MemoryMethods(TensorBase):
         return creation.from_numpy(array)
 
     def __complex__(self) -> complex:
+        if self.meta.numel != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars, got shape {list(self.meta.shape)}")
         return complex(self.item())  # type: ignore[attr-defined]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flambeau import ops
-from flambeau.tensor.arguments import OPERANDS
+from flambeau.tensor.arguments import OPERANDS, TENSORS
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.functions_pointwise import power
@@ -79,10 +79,10 @@ class OperatorMethods(TensorBase):
         return call_into(ops.remainder, self, (self, other), {}) if isinstance(other, OPERANDS) else NotImplemented
 
     def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.matmul(self, other) if isinstance(other, TENSORS) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.matmul(other, self) if isinstance(other, TENSORS) else NotImplemented
 
     def __and__(self, other: Any) -> Tensor:
         return ops.bitwise_and(self, other) if isinstance(other, OPERANDS) else NotImplemented
@@ -157,6 +157,8 @@ class OperatorMethods(TensorBase):
         return ops.abs(self)
 
     def __invert__(self) -> Tensor:
+        if self.meta.dtype.is_inexact:
+            raise TypeError(f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {self.meta.dtype}")
         return ops.bitwise_not(self)
 
     def __eq__(self, other: Any) -> Any:  # type: ignore[override]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
-from flambeau.tensor.arguments import need_single
+from flambeau.core.dtypes import complex128, float64
+from flambeau.tensor.arguments import need_single, need_tensor
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 from flambeau.tensor.functions_pointwise import Number, power
@@ -24,6 +25,8 @@ class PointwiseMethods(TensorBase):
         return ops.abs(self)
 
     def abs_(self) -> Self:
+        if self.meta.dtype.is_complex:
+            raise RuntimeError("In-place abs is not supported for complex tensors: its result is real; use abs()")
         return call_into(ops.abs, self, (self,), {})
 
     absolute = abs
@@ -394,15 +397,19 @@ class PointwiseMethods(TensorBase):
         return call_into(ops.fmod, self, (self, other), {})
 
     def maximum(self, other: Any) -> Tensor:
+        need_tensor("maximum", "other", other)
         return ops.maximum(self, other)
 
     def minimum(self, other: Any) -> Tensor:
+        need_tensor("minimum", "other", other)
         return ops.minimum(self, other)
 
     def fmax(self, other: Any) -> Tensor:
+        need_tensor("fmax", "other", other)
         return ops.fmax(self, other)
 
     def fmin(self, other: Any) -> Tensor:
+        need_tensor("fmin", "other", other)
         return ops.fmin(self, other)
 
     def copysign(self, other: Any) -> Tensor:
@@ -412,27 +419,35 @@ class PointwiseMethods(TensorBase):
         return call_into(ops.copysign, self, (self, other), {})
 
     def hypot(self, other: Any) -> Tensor:
+        need_tensor("hypot", "other", other)
         return ops.hypot(self, other)
 
     def hypot_(self, other: Any) -> Self:
+        need_tensor("hypot_", "other", other)
         return call_into(ops.hypot, self, (self, other), {})
 
     def logaddexp(self, other: Any) -> Tensor:
+        need_tensor("logaddexp", "other", other)
         return ops.logaddexp(self, other)
 
     def logaddexp2(self, other: Any) -> Tensor:
+        need_tensor("logaddexp2", "other", other)
         return ops.logaddexp2(self, other)
 
     def gcd(self, other: Any) -> Tensor:
+        need_tensor("gcd", "other", other)
         return ops.gcd(self, other)
 
     def gcd_(self, other: Any) -> Self:
+        need_tensor("gcd_", "other", other)
         return call_into(ops.gcd, self, (self, other), {})
 
     def lcm(self, other: Any) -> Tensor:
+        need_tensor("lcm", "other", other)
         return ops.lcm(self, other)
 
     def lcm_(self, other: Any) -> Self:
+        need_tensor("lcm_", "other", other)
         return call_into(ops.lcm, self, (self, other), {})
 
     def frexp(self) -> Any:
@@ -463,21 +478,27 @@ class PointwiseMethods(TensorBase):
         return call_into(ops.xlogy, self, (self, other), {})
 
     def ldexp(self, other: Any) -> Tensor:
+        need_tensor("ldexp", "other", other)
         return ops.ldexp(self, other)
 
     def ldexp_(self, other: Any) -> Self:
+        need_tensor("ldexp_", "other", other)
         return call_into(ops.ldexp, self, (self, other), {})
 
     def nextafter(self, other: Any) -> Tensor:
+        need_tensor("nextafter", "other", other)
         return ops.nextafter(self, other)
 
     def nextafter_(self, other: Any) -> Self:
+        need_tensor("nextafter_", "other", other)
         return call_into(ops.nextafter, self, (self, other), {})
 
     def atan2(self, other: Any) -> Tensor:
+        need_tensor("atan2", "other", other)
         return ops.atan2(self, other)
 
     def atan2_(self, other: Any) -> Self:
+        need_tensor("atan2_", "other", other)
         return call_into(ops.atan2, self, (self, other), {})
 
     arctan2 = atan2
@@ -506,12 +527,16 @@ class PointwiseMethods(TensorBase):
         return ops.float_power(self, exponent)
 
     def float_power_(self, exponent: Any) -> Self:
+        if self.meta.dtype not in (float64, complex128):
+            raise RuntimeError(f"the base given to float_power_ has dtype {self.meta.dtype} but the operation's result requires float64")
         return call_into(ops.float_power, self, (self, exponent), {})
 
     def heaviside(self, values: Any) -> Tensor:
+        need_tensor("heaviside", "values", values)
         return ops.heaviside(self, values)
 
     def heaviside_(self, values: Any) -> Self:
+        need_tensor("heaviside_", "values", values)
         return call_into(ops.heaviside, self, (self, values), {})
 
     # -- comparison ------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class QueryMethods(TensorBase):
     def apply_(self, callable: Callable[[Any], Any]) -> Self:
         """Replace each element by what a Python function makes of it."""
         if wants_gradient(self):
-            raise TypeError("apply_() can't be called on Variables that require grad; use detach()")
+            raise RuntimeError("apply_() can't be called on Variables that require grad; use detach()")
         array = self.array()  # type: ignore[attr-defined]
         for place in itertools.product(*map(range, self.meta.shape)):
             array[place] = callable(array[place].item())
@@ -135,7 +135,7 @@ class QueryMethods(TensorBase):
     def map_(self, other: Any, callable: Callable[[Any, Any], Any]) -> Self:
         """Replace each element by what a Python function makes of it and its counterpart."""
         if wants_gradient(self):
-            raise TypeError("map_() can't be called on Variables that require grad; use detach()")
+            raise RuntimeError("map_() can't be called on Variables that require grad; use detach()")
         array, second = self.array(), other.expand(self.meta.shape).array()  # type: ignore[attr-defined]
         for place in itertools.product(*map(range, self.meta.shape)):
             array[place] = callable(array[place].item(), second[place].item())

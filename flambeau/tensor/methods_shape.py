@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from flambeau import ops
 from flambeau.core.context import context
 from flambeau.runtime.storage import meta_of
-from flambeau.tensor import dispatch
+from flambeau.tensor import creation, dispatch
 from flambeau.tensor import functions_shape as functions
 from flambeau.tensor.arguments import given_sizes, numpy_names
 from flambeau.tensor.base import TensorBase
@@ -37,11 +37,15 @@ class ShapeMethods(TensorBase):
         meta, width, wanted = self.meta, self.meta.dtype.itemsize, dtype.itemsize
         if width == wanted:
             return dispatch.new_tensor(self.memory, self.address, meta_of(meta.shape, dtype, meta.strides, meta.device))
+        if not meta.numel and meta.shape and not meta.shape[-1] * width % wanted:
+            return creation.empty((*meta.shape[:-1], meta.shape[-1] * width // wanted), dtype=dtype, device=meta.device)
         if not meta.shape or meta.strides[-1] != 1 or any(s * width % wanted for s in (meta.shape[-1], *meta.strides[:-1])):
             raise RuntimeError(
                 f"view: a tensor of shape {list(meta.shape)}, strides {list(meta.strides)} and {width}-byte elements cannot be "
                 f"viewed as {dtype}"
             )
+        if (self.address - self.memory.address) % wanted:
+            raise RuntimeError(f"view: self.storage_offset() must be divisible by {wanted // width} to view {meta.dtype} as {dtype}")
         shape = (*meta.shape[:-1], meta.shape[-1] * width // wanted)
         strides = (*(s * width // wanted for s in meta.strides[:-1]), 1)
         return dispatch.new_tensor(self.memory, self.address, meta_of(shape, dtype, strides, meta.device))

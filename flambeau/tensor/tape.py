@@ -89,7 +89,7 @@ class Entry(EntryFields):
     _output_hooks: dict[int, dict[int, Any]] | None
     _metadata: dict[Any, Any] | None
 
-    name = "Backward"
+    _title = "Backward"
 
     def __init__(self, edges: list[tuple[Any, int] | None], metas: Sequence[TensorMeta]) -> None:
         self.edges = edges
@@ -144,15 +144,19 @@ class Entry(EntryFields):
         """Call ``hook(grad_outputs)`` before the entry runs."""
         return RemovableHook(self.pre_hooks, hook)
 
+    def name(self) -> str:
+        """What it differentiates: MulBackward0."""
+        return self._title
+
     def __repr__(self) -> str:
-        return f"<{self.name} object at {id(self):#x}>"
+        return f"<{self._title} object at {id(self):#x}>"
 
 
 class LostEntry(Entry):
     """The history of a result that leads to a leaf which a recording made: what a segment remembers of it is by its inputs alone."""
 
     __slots__ = ()
-    name = "LostBackward"
+    _title = "LostBackward"
 
     def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
         raise NotImplementedError(
@@ -167,7 +171,9 @@ class AccumulateGrad:
     def __init__(self, variable: TensorBase) -> None:
         self.variable = variable
 
-    name = "AccumulateGrad"
+    def name(self) -> str:
+        """What it is, as torch calls it."""
+        return "torch::autograd::AccumulateGrad"
 
 
 class RemovableHook:
@@ -194,8 +200,8 @@ def check_saved(entry: Entry, saved: Saved | Packed) -> TensorBase:
         )
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{kind} {list(tensor.meta.shape)}], which is saved by {entry.name}, is at version {tensor.memory.version}; expected version "
-            f"{saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
+            f"[{kind} {list(tensor.meta.shape)}], which is saved by {entry._title}, is at version {tensor.memory.version}; expected "
+            f"version {saved.version} instead. Hint: use clone() before the in-place operation, or compute out of place."
         )
     return tensor
 
@@ -203,7 +209,7 @@ def check_saved(entry: Entry, saved: Saved | Packed) -> TensorBase:
 def _look_for_nan(entry: Entry, gradients: Sequence[Any]) -> None:
     for position, gradient in enumerate(gradients):
         if gradient is not None and gradient.isnan().any().item():
-            raise RuntimeError(f"Function '{entry.name}' returned nan values in its {position}th output.")
+            raise RuntimeError(f"Function '{entry._title}' returned nan values in its {position}th output.")
 
 
 # -- the engine -----------------------------------------------------------------------------------------
@@ -370,7 +376,7 @@ def _apply(entry: Entry, cotangents: list[TensorBase | None], retain_graph: bool
 def _run_unusual(entry: Entry, cotangents: list[TensorBase | None], retain_graph: bool) -> list[TensorBase | None]:
     gradients = list(_apply(entry, _run_hooks_before(entry, cotangents), retain_graph))
     if len(gradients) != len(entry.edges):
-        raise ValueError(f"{entry.name}: its hooks returned {len(gradients)} gradients, it has {len(entry.edges)}")
+        raise ValueError(f"{entry._title}: its hooks returned {len(gradients)} gradients, it has {len(entry.edges)}")
     return gradients
 
 

@@ -316,6 +316,8 @@ class TensorCore(TensorBase):
 
     def _real_item(self) -> Any:
         """The only element; of a complex tensor its real part, RuntimeError where that is not all."""
+        if self.meta.numel != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars, got shape {list(self.meta.shape)}")
         value = self.item()
         if isinstance(value, complex):
             if value.imag:

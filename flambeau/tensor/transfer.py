@@ -59,7 +59,7 @@ class TransferEntry(Entry):
     """The history of a copy on another device: its gradient goes back to where the original is."""
 
     __slots__ = ("origin",)
-    name = "ToCopyBackward0"
+    _title = "ToCopyBackward0"
 
     def __init__(self, edge: Any, meta: TensorMeta, origin: Device) -> None:
         super().__init__([edge], [meta])

@@ -14,6 +14,7 @@ from flambeau.core.device import Device, cpu, device_named
 from flambeau.core.dtypes import dtype
 from flambeau.ops.declare import default_float, set_default_float
 from flambeau.ops.declare import result_type as common_type
+from flambeau.tensor.arguments import need_tensor
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.storage_view import UntypedStorage
 
@@ -25,6 +26,9 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> torch.promote_types(torch.int64, torch.float16)
     torch.float16
     """
+    for name, kind in (("type1", type1), ("type2", type2)):
+        if not isinstance(kind, dtype):
+            raise TypeError(f"promote_types(): argument '{name}' must be torch.dtype, not {type(kind).__name__}")
     return dtypes.promote(type1, type2)
 can_cast = dtypes.can_cast
 
@@ -129,16 +133,19 @@ def is_storage(obj: Any) -> bool:
 
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype is a floating point type."""
+    need_tensor("is_floating_point", "input", input)
     return input.meta.dtype.is_floating_point
 
 
 def is_complex(input: Any) -> bool:
     """Whether the dtype is a complex type."""
+    need_tensor("is_complex", "input", input)
     return input.meta.dtype.is_complex
 
 
 def is_signed(input: Any) -> bool:
     """Whether the dtype can hold negative numbers."""
+    need_tensor("is_signed", "input", input)
     return input.meta.dtype.is_signed
 
 
@@ -174,6 +181,7 @@ def get_device(input: Any) -> int:
 
 def numel(input: Any) -> int:
     """The number of elements."""
+    need_tensor("numel", "input", input)
     return input.meta.numel
 
 

@@ -149,7 +149,7 @@ class _CheckpointEntry(Entry):
     """The tape entry of a function that is run again for its gradients: edges to all that its first run led to."""
 
     __slots__ = ("again", "determinism", "kinds")
-    name = "CheckpointBackward"
+    _title = "CheckpointBackward"
 
     def __init__(self, edges: list[tuple[Any, int]], outputs: Sequence[Any], again: Callable[[], Any], determinism: str) -> None:
         super().__init__(list(edges), [o.meta for o in outputs])

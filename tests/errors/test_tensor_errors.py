@@ -45,7 +45,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("out with gradients", lambda: torch.exp(torch.ones(1, requires_grad=True), out=torch.ones(1)), RuntimeError, "differentiation"),
     ("no tensor", lambda: torch.exp("a"), TypeError, "must be Tensor or Number, not str"),
     ("mean of integers", lambda: torch.tensor([1]).mean(), RuntimeError, "mean.*floating point.*int64"),
-    ("none", lambda: torch.tensor(None), TypeError, "could not infer dtype of NoneType"),
+    ("none", lambda: torch.tensor(None), RuntimeError, "Could not infer dtype of NoneType"),
     ("uneven data", lambda: torch.tensor([[1, 2], [3]]), ValueError, "equal lengths"),
     ("strings", lambda: torch.tensor(np.array(["a"])), TypeError, "only supported types"),
     ("negative size", lambda: torch.ones(-1), RuntimeError, "negative dimension -1"),

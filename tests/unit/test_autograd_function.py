@@ -30,7 +30,7 @@ class Scale(torch.autograd.Function):
 def test_gradients_and_numbers() -> None:
     x, other = torch.rand(3, requires_grad=True), torch.rand(3, requires_grad=True)
     result = Scale.apply(x, 3.0, other)
-    assert result.grad_fn.name == "ScaleBackward" and result.requires_grad
+    assert result.grad_fn.name() == "ScaleBackward" and result.requires_grad
     result.sum().backward()
     assert x.grad.tolist() == [3, 3, 3]
     np.testing.assert_allclose(other.grad.numpy(), 2 * other.detach().numpy())

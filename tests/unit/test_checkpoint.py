@@ -60,7 +60,7 @@ def test_several_results_keywords_and_closures():
     expected = torch.autograd.grad(total(function(x, other=y)), (x, y, scale), retain_graph=True)
     found = checkpoint(function, x, other=y, use_reentrant=False)
     assert found[0]["name"] == "kept" and not found[0]["product"][1].requires_grad
-    assert found[0]["product"][0].grad_fn.name == "CheckpointBackward"
+    assert found[0]["product"][0].grad_fn.name() == "CheckpointBackward"
     assert torch.autograd.grad(total(found), (x, y, scale)) == expected
     # Only one of the results is used.
     outer = scale * 1.5

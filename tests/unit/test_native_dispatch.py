@@ -36,8 +36,8 @@ def describe(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     entry = value.grad_fn
-    name = None if entry is None else entry.name
-    edges = None if entry is None else [None if e[0] is None else (e[0].name, e[1]) for e in entry.next_functions]
+    name = None if entry is None else entry.name()
+    edges = None if entry is None else [None if e[0] is None else (e[0].name(), e[1]) for e in entry.next_functions]
     steps = None if value.view_of is None else [(s.operator, s.sizes, s.output) for s in value.view_of.steps]
     return (type(value), value.dtype, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, value.is_leaf, name,
             edges, steps, value.output_nr, value.memory.version, value.detach().array().tobytes())  # fmt: skip

@@ -15,7 +15,7 @@ import flambeau as torch
     ("data", "kind"),
     [
         (1, torch.int64), (1.5, torch.float32), (True, torch.bool), ([1, 2.0], torch.float32), ([True, 2], torch.int64),
-        ([], torch.float32), (np.float64(2), torch.float32), (np.array([1.0]), torch.float64), (np.array([1], np.int16), torch.int16),
+        ([], torch.float32), (np.float64(2), torch.float64), (np.array([1.0]), torch.float64), (np.array([1], np.int16), torch.int16),
         ([np.float32(1), np.float32(2)], torch.float32),
     ],
 )  # fmt: skip

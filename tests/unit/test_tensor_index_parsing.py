@@ -150,7 +150,6 @@ def test_shapes_are_as_torch(index: Any, shape: tuple[int, ...]) -> None:
         (X, 1.5, IndexError, "only integers, slices"),
         (X, np.array([0.5]), IndexError, "must be long, int, byte or bool"),
         (X, np.ones(3, bool), IndexError, r"The shape of the mask \[3\] at index 0 does not match .* \[2, 3, 4\] at index 0"),
-        (X, (..., 0, ...), IndexError, "only one ellipsis"),
     ],
 )
 def test_errors_are_as_torch(x: Any, index: Any, error: type[Exception], message: str) -> None:

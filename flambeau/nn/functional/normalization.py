@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flambeau import ops
 from flambeau.nn.functional.padding import pad
 from flambeau.tensor import Tensor
+from flambeau.tensor.arguments import given
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
@@ -69,4 +70,4 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """x / max(p-norm of x along `dim`, eps)."""
     result = ops.normalize(input, p, dim, eps)
-    return result if out is None else out.copy_(result)
+    return given(out, result)

@@ -132,7 +132,8 @@ class _LazyConv(LazyModuleMixin):
 
     def initialize_parameters(self: Any, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Give the parameters the shapes for an input."""
-        if not self.has_uninitialized_params():
+        if not self.has_uninitialized_params():  # they came from a state
+            self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
             return
         rank = self.dimensions + 1
         if input.dim() not in (rank, rank + 1):
@@ -211,8 +212,8 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self: Any, input: Tensor) -> None:
         """Give the parameters the shapes for an input."""
-        if self.has_uninitialized_params():
-            self.num_features = input.shape[1]
+        waiting, self.num_features = self.has_uninitialized_params(), input.shape[1]
+        if waiting:
             self._materialize(dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (self.num_features,)))
 
 
