@@ -207,8 +207,13 @@ def test_layers(name):
         layer, shape = LAYERS[name](library)
         library.manual_seed(1)
         x = library.randn(*shape)
-        with library.autocast("cpu", dtype=library.bfloat16):
-            y = layer(x)
+        try:
+            with library.autocast("cpu", dtype=library.bfloat16):
+                y = layer(x)
+        except RuntimeError as error:
+            if library is not torch or "primitive descriptor" not in str(error):
+                raise
+            pytest.skip(f"PyTorch has no such layer in bfloat16 on a machine without AVX-512: {error}")
         first = y
         while isinstance(first, tuple):
             first = first[0]
