@@ -58,7 +58,7 @@ class StorageState:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
-        self.node = p.whole(node) if meta.dtype.is_complex else node
+        self.node = _one_node(node)
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
@@ -170,6 +170,11 @@ def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
         if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
             return True
     return False
+
+
+def _one_node(node: Node) -> Node:
+    """A complex value as a node to which gradients go, whatever it shows: what reads a pair, or a view, reads the parts behind it."""
+    return p.whole(node) if node.dtype.is_complex else node
 
 
 def _sizes(shape: Sequence[Dim]) -> tuple[Any, ...]:
@@ -404,7 +409,7 @@ class Recorder:
         operator = call.operator
         if operator.kind in ("view", "reshape"):
             # A complex value is one node to the views of it, however it was made.
-            nodes = [p.whole(n) if n.dtype.is_complex else n for n in map(self.read, call.tensors)]
+            nodes = [_one_node(self.read(t)) for t in call.tensors]
             outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
@@ -453,7 +458,8 @@ class Recorder:
 
     def _apart(self, node: Node, met: set[Node]) -> Node:
         """The node, or a copy of it where it has been met."""
-        node = p.copy(node, index=self.fresh()) if node in met else node
+        node = _one_node(node)
+        node = _one_node(p.copy(node, index=self.fresh())) if node in met else node
         met.add(node)
         return node
 
@@ -635,7 +641,7 @@ class Recorder:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
         if not followed and self.active(before):
             state.node = p.attach(state.node, before)
-        state.node = p.whole(state.node) if state.meta.dtype.is_complex else state.node
+        state.node = _one_node(state.node)
         state.changed = True
         tensor.memory.version += 1
 
