@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.capture.guards import MODULE_STATE
 from flambeau.capture.machine.semantics import Semantics
-from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
+from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
@@ -105,11 +105,14 @@ class Places(Semantics):
 
     # -- writing ----------------------------------------------------------------------------------------
     def kept(self, value: Any) -> Any:
-        """A value as an object can hold it: out of its box. A number stays known by the identity of its object."""
+        """A value as an object can hold it: out of its box. A number stays known by the identity of its object.
+
+        Small integers are one object wherever they come from, and the line says which of the two it holds for.
+        """
         if type(value) is Box:
-            known = self.trace.known
-            if type(value.value) is float or (type(value.value) is int and not -6 < value.value < 257):
-                known[id(value.value)] = (value.name, value.value)
+            kind = type(value.value)
+            if kind is float or (kind is int and not self.trace.check(f"-6 < {value.name} < 257", "truth", value.value in SMALL)):
+                self.trace.known[id(value.value)] = (value.name, value.value)
                 return value.value
             return self.trace.fix(value)
         if id(value) in self.trace.twins:
@@ -211,14 +214,18 @@ class Places(Semantics):
             return self.call(found.fget, (module,), {})
         if name in module.__dict__:
             value = module.__dict__[name]
-            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
-            if library or id(module) in self.trace.inside:
+            if not self._reads_each(module, name):
                 return value
             text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
             found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
             if found is not MISSING:
                 return found
         return getattr(module, name)
+
+    def _reads_each(self, obj: Any, name: str) -> bool:
+        """Whether an attribute of a Module, class or namespace is read by a step of its own, so that it may be a number that changes."""
+        kind = obj if isinstance(obj, type) else type(obj)
+        return not (kind.__module__.startswith("flambeau.") or name in MODULE_STATE or id(obj) in self.trace.inside)
 
     def note_module(self, module: Any) -> None:
         """The line depends on the structure of this Module."""
@@ -300,7 +307,7 @@ class Places(Semantics):
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        plain = self.outside(obj) and not is_ours(kind)
+        plain = (self.outside(obj) and not is_ours(kind)) or (constant and self._reads_each(obj, name))
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:

@@ -107,3 +107,19 @@ def test_functions_of_arrays():
     assert found["sum"].tolist() == [2.0, 3.0] and isinstance(found["sum"], torch.Tensor) and found["n"] == 2
     with pytest.raises(RuntimeError):
         both(torch.ones(2, requires_grad=True))
+
+
+def test_counter_of_a_module_becomes_a_number_that_changes() -> None:
+    class Counting(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    module = Counting()
+    compiled = torch.compile(lambda x: module(module(x)))
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert compiled.tree.captures == 2
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 90.0))

@@ -303,3 +303,35 @@ def module_recurrent_cell():
         return torch.stack(out, 1), h
 
     return f, [(ramp(2, 3, 2), torch.zeros(2, 3)), (ramp(2, 3, 2), ramp(2, 3)), (ramp(2, 2, 2), torch.zeros(2, 3))], lambda: cell
+
+
+class _Counting(torch.nn.Module):
+    calls_of_all = 0
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.calls = 0
+        self.sizes = 0.5
+        torch.nn.init.constant_(self.layer.weight, 0.25)
+        torch.nn.init.constant_(self.layer.bias, 0.5)
+
+    def forward(self, x):
+        self.calls += 1
+        type(self).calls_of_all += 1
+        self.sizes = self.sizes * 2 + x.shape[0]
+        return self.layer(x) / self.calls
+
+
+@program()
+def module_that_counts_its_calls():
+    m = _Counting()
+    _Counting.calls_of_all = 0
+
+    def f(x):
+        return m(m(x)) + m.calls
+
+    def many():
+        m.calls = 1000
+
+    return f, [(ramp(3, 2),), (ramp(3, 2),), (ramp(3, 2),), many, (ramp(3, 2),), (ramp(2, 2),)], lambda: [m.calls, m.sizes, m.calls_of_all]
