@@ -111,7 +111,9 @@ def test_functions_of_arrays():
 
 def test_counter_of_a_module_becomes_a_number_that_changes() -> None:
     class Counting(torch.nn.Module):
-        calls = 0
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.calls += 1
