@@ -71,7 +71,10 @@ def fingerprint(module: Any) -> tuple[Any, ...]:
     parts: list[Any] = [id(module), type(module)]
     for name, value in module.__dict__.items():
         if not library and name not in MODULE_STATE:
-            continue  # an attribute of the user's own is read and checked where it is used
+            # An attribute of the user's own is read and checked where it is used, if it is not one of the class until it is set.
+            if hasattr(type(module), name):
+                parts.append((name, "in front of one of its class"))
+            continue
         if isinstance(value, SCALARS):
             parts.append((name, type(value), value))
         elif name in BACKWARD_HOOKS:  # such a Module is called as it is

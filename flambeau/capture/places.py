@@ -220,6 +220,8 @@ class Places(Semantics):
             found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
             if found is not MISSING:
                 return found
+        elif found is not MISSING and static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
+            return self._of_class(kind, name)
         return getattr(module, name)
 
     def _reads_each(self, obj: Any, name: str) -> bool:

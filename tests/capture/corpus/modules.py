@@ -335,3 +335,37 @@ def module_that_counts_its_calls():
         m.calls = 1000
 
     return f, [(ramp(3, 2),), (ramp(3, 2),), (ramp(3, 2),), many, (ramp(3, 2),), (ramp(2, 2),)], lambda: [m.calls, m.sizes, m.calls_of_all]
+
+
+class _Defaults(torch.nn.Module):
+    calls = 0
+    factor = 2.0
+    mode = "add"
+
+    def forward(self, x):
+        self.calls += 1
+        return self.shift(x * self.factor) if self.mode == "add" else x / self.calls
+
+    def shift(self, x):
+        return x + self.calls
+
+
+@program()
+def module_with_defaults_in_its_class():
+    m = _Defaults()
+    _Defaults.factor = 2.0
+
+    def f(x):
+        return m(m(x))
+
+    def of_class():
+        _Defaults.factor = 3.0
+
+    def of_instance():
+        m.factor, m.mode = 4.0, "divide"
+
+    def of_instance_again():
+        m.shift, m.mode = lambda x: x - 1, "add"
+
+    x = ramp(2)
+    return f, [(x,), (x,), (x,), of_class, (x,), of_instance, (x,), of_instance_again, (x,), (x,)], lambda: m.calls
