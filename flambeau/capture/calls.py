@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.custom import attempted, call_function
-from flambeau.capture.guards import BACKWARD_HOOKS
+from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
@@ -81,7 +81,8 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module",
+    "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module", "flambeau.nn.utils.spectral_norm",
+    "flambeau.nn.utils.weight_norm",
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
@@ -232,8 +233,8 @@ class Calls(Operators):
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Modules of the library run natively when all in them are; of others the forward is entered."""
-        self.note_module(module)
-        if is_native_module(module):
+        self.note_module(module, BY_NAME)
+        if is_native_module(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
         if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)
@@ -342,6 +343,8 @@ class Calls(Operators):
         """Run one of our functions on pending tensors; what reads values or does something outside becomes a step."""
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
+        if name == "note_module":  # what calls of Modules begin with
+            return self.note_module(args[0], BY_NAME)
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
@@ -367,13 +370,15 @@ class Calls(Operators):
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
+        if name == "forward" and is_module(owner) and self.session.varies_inside(owner):
+            return self.machine.call_function(getattr(function, "__func__", function), (owner, *args), kwargs)
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
             if is_module(value):
-                self.note_module(value)
+                self.note_module(value, UNKNOWN if name == "forward" else REGISTERED)
         plain = [self._argument(function, name, a) for a in args]
         options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
         if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flambeau.capture.guards import ways_into
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
@@ -244,7 +245,7 @@ class Operators(Places):
         if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
             return self.host(iter, (value,), {}, flush=False, forget=False)
         if is_module(value):
-            self.note_module(value)
+            self.note_module(value, ways_into(value))
         return iter(value)
 
     def advance(self, iterator: Any) -> Any:

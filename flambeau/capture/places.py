@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.guards import MODULE_STATE
+from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, ways_into
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
@@ -205,7 +205,9 @@ class Places(Semantics):
     def _of_module(self, module: Any, name: str) -> Any:
         """Structure and tensors of Modules are covered by their stamp; settings of classes of users are read each for itself."""
         kind = type(module)
-        self.note_module(module)
+        self.note_module(module, REGISTERED if name in TENSORS_OF else BY_NAME)
+        if (id(module), name) in self.session.varying:
+            return self.trace.read((id(module), name), f"{self.namer.name(module)}.{name}", lambda: getattr(module, name))
         found = static_lookup(kind, name, MISSING)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
@@ -229,10 +231,10 @@ class Places(Semantics):
         kind = obj if isinstance(obj, type) else type(obj)
         return not (kind.__module__.startswith("flambeau.") or name in MODULE_STATE or id(obj) in self.trace.inside)
 
-    def note_module(self, module: Any) -> None:
+    def note_module(self, module: Any, how: int = UNKNOWN) -> None:
         """The line depends on the structure of this Module."""
         if id(module) not in self.trace.inside:
-            self.session.note_module(module)
+            self.session.note_module(module, how)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
@@ -325,6 +327,7 @@ class Places(Semantics):
             setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
         if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
             self.namer.writer.flush()
+            trace.tree.replaced[id(obj), name] = name in obj.__dict__
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
 
     def delete_attribute(self, obj: Any, name: str) -> None:
@@ -346,7 +349,7 @@ class Places(Semantics):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
         key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
-            self.note_module(obj)
+            self.note_module(obj, ways_into(obj))
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):

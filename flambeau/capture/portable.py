@@ -192,6 +192,8 @@ class Encoder:
         if value.description is None:
             if value.failed() is not None:
                 raise NotPortable("a Module that the call itself changed")
+            if value.varying:
+                raise NotPortable("a Module whose tensors are replaced from call to call")
             value.description = describe_modules(value.modules)
         return ["modules", value.description[0], *self.all(value.modules)]
 

@@ -369,3 +369,78 @@ def module_with_defaults_in_its_class():
 
     x = ramp(2)
     return f, [(x,), (x,), (x,), of_class, (x,), of_instance, (x,), of_instance_again, (x,), (x,)], lambda: m.calls
+
+
+class _Replacing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(ramp(3, 2))
+        self.table = torch.nn.Embedding(3, 2)
+        self.table.weight = torch.nn.Parameter(ramp(3, 2, start=0.5))
+        self.register_buffer("counts", torch.zeros(3))
+        self.last = None
+
+    def forward(self, x):
+        scores = x @ self.weight.t()
+        out = self.table(scores.argmax(1)) + scores.sum(1, keepdim=True)
+        if self.training:
+            self.counts = self.counts * 0.5 + scores.detach().sum(0)
+            self.weight = torch.nn.Parameter(self.weight * 0.5 + self.counts.unsqueeze(1))
+            self.table.weight = torch.nn.Parameter(self.weight / 2)
+        self.last = out
+        return out * self.counts.sum()
+
+
+@program(tolerance=1e-6)
+def module_that_replaces_its_tensors():
+    m = _Replacing()
+
+    def f(x):
+        out = m(x) + m(x * 2)
+        loss = out.square().mean()
+        loss.backward()
+        return loss, m.last, m.weight.sum() + len(list(m.parameters()))
+
+    def reset():
+        m.counts = torch.ones(3)
+
+    def in_place():
+        m.counts.fill_(2.0)
+
+    x = ramp(4, 2)
+    calls = [(x,), (x,), (x,), reset, (x,), m.eval, (x,), in_place, (x,), m.train, (x,), (x,)]
+    return f, calls, lambda: [m.weight, m.weight.grad, m.counts, m.table.weight, m.table.weight.grad]
+
+
+@program(tolerance=1e-5)
+def hooks_that_set_the_weight():
+    torch.manual_seed(1)
+    utils = torch.nn.utils
+    inner = torch.nn.Sequential(utils.weight_norm(torch.nn.Linear(4, 2)))
+    net = torch.nn.Sequential(utils.spectral_norm(torch.nn.Linear(3, 4)), torch.nn.Tanh(), inner)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def f(x):
+        net.zero_grad()
+        loss = net(x).sum() + net(x * 2).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(ramp(2, 3) * k,) for k in (1, 2, 3)] + [net.eval, (ramp(2, 3),), (ramp(2, 3),), net.train, (ramp(2, 3),)]
+    return f, calls, lambda: [*net.parameters(), *net.buffers()]
+
+
+@program()
+def module_that_changes_at_every_call():
+    m = torch.nn.Linear(2, 2)
+
+    def f(x):
+        return m(x)
+
+    def another():
+        m.weight = torch.nn.Parameter(m.weight.detach() * 2)
+
+    torch.nn.init.constant_(m.weight, 0.5)
+    torch.nn.init.constant_(m.bias, 0.5)
+    return f, [(ramp(2, 2),), another] * 12
