@@ -18,6 +18,7 @@ from typing import Any
 from flambeau.capture.custom import attempted, call_function
 from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
 from flambeau.capture.machine import Generator, introspection
+from flambeau.capture.marks import MODES
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
@@ -348,6 +349,10 @@ class Calls(Operators):
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
+        if (is_module(owner) and name in MODES and id(owner) not in self.trace.inside) or (
+            tensor_method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(owner)
+        ):
+            return self.set_marks(owner, name, args, kwargs)
         marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
         if marks or self._resizes(name, owner, args, kwargs):
             return self.host(function, args, kwargs, forget=False)

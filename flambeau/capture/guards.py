@@ -89,6 +89,11 @@ class ModuleGuard:
         return "the structure of a Module that it uses changed"
 
 
+def holds_modules(value: Any) -> bool:
+    """Whether a value has the registries of an nn.Module."""
+    return isinstance(getattr(value, "__dict__", None), dict) and "_modules" in value.__dict__
+
+
 def ways_into(module: Any) -> int:
     """Who reads tensors of a Module that is gone through, or of which an item is taken: it may give its own ones."""
     return REGISTERED if module._parameters or module._buffers else BY_NAME

@@ -7,12 +7,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, ways_into
+from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, holds_modules, ways_into
 from flambeau.capture.machine.semantics import Semantics
+from flambeau.capture.marks import MarksUndo, set_marks
 from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
+from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -35,7 +37,7 @@ def is_trusted_module(name: str | None) -> bool:
 
 def is_module(value: Any) -> bool:
     """Whether a value is an nn.Module."""
-    return isinstance(getattr(value, "__dict__", None), dict) and "_modules" in value.__dict__ and is_ours(type(value))
+    return holds_modules(value) and is_ours(type(value))
 
 
 class Places(Semantics):
@@ -142,6 +144,9 @@ class Places(Semantics):
     def outside(self, obj: Any) -> bool:
         """Whether an object came from outside, or has been let out."""
         found = self.trace.known.get(id(obj))
+        if found is None and isinstance(obj, TensorBase) and self.trace.recording and self.namer.writer.is_foreign(obj):
+            self.namer.name(obj)
+            return True
         return found is not None and found[1] is obj and self.trace.recording
 
     # -- attributes -------------------------------------------------------------------------------------
@@ -318,6 +323,9 @@ class Places(Semantics):
                 trace.lasts(obj)
             setattr(obj, name, kept)
             return
+        if isinstance(obj, TensorBase) and name == "requires_grad":
+            self.set_marks(obj, "requires_grad_", (kept,), {})
+            return
         if isinstance(obj, TensorBase) and name == "grad":
             obj.grad = kept  # type: ignore[attr-defined]
             return
@@ -329,6 +337,21 @@ class Places(Semantics):
             self.namer.writer.flush()
             trace.tree.replaced[id(obj), name] = name in obj.__dict__
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
+
+    def set_marks(self, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method that sets marks of a tensor or Module from outside and returns that; a ghost sets them again."""
+        trace, ghost = self.trace, self.trace.ghost
+        trace.lasts()
+        if trace.deferred or name == "requires_grad_":  # a segment is for leaves as they are
+            self.namer.writer.flush()
+        args, kwargs = tuple([trace.fix(a) for a in args]), {k: trace.fix(v) for k, v in kwargs.items()}
+        text = self.namer.call_text(trace.tree.constant(set_marks), (owner, name, *args), kwargs)
+        names = [trace.tree.fresh()]
+        with outside_capture():
+            trace.step(text, lambda: set_marks(owner, name, *args, **kwargs), names=names, undo=MarksUndo(names[0]))
+            if ghost and trace.recording:
+                set_marks(owner, name, *args, **kwargs)
+        return owner
 
     def delete_attribute(self, obj: Any, name: str) -> None:
         if not self.outside(obj):

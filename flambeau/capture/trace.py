@@ -121,7 +121,7 @@ class Trace:
             refill(obj, contents)
         self.contents = []
         for leaf, gradient in self.redo:
-            self.redo_gradient(leaf, gradient)
+            self.redo_gradient(leaf, gradient) if leaf is not None else gradient()
         for _, run in self.deferred:
             run()
         self.deferred = [(text, nothing) for text, _ in self.deferred]

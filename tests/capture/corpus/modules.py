@@ -444,3 +444,71 @@ def module_that_changes_at_every_call():
     torch.nn.init.constant_(m.weight, 0.5)
     torch.nn.init.constant_(m.bias, 0.5)
     return f, [(ramp(2, 2),), another] * 12
+
+
+@program(tolerance=1e-6)
+def modes_set_inside():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+    for p in net.parameters():
+        torch.nn.init.constant_(p, 0.25)
+    seen = []
+
+    def f(x, limit):
+        net.train()
+        first = net(x).sum()
+        net.eval()
+        with torch.no_grad():
+            second = net(x).sum()
+        seen.append((net.training, net[1].training))
+        if second.item() > limit:
+            net.train()
+            second = second + net(x * 2).sum()
+        return first, second
+
+    calls = [(ramp(4, 2), 100), (ramp(4, 2), -100), net.eval, (ramp(4, 2), 100), (ramp(4, 2), -100), (ramp(3, 2), 100), (ramp(3, 2), -100)]
+    return f, calls, lambda: [seen, net.training, *net.buffers()]
+
+
+@program(tolerance=1e-6)
+def leaves_frozen_inside():
+    torch.manual_seed(0)
+    critic, actor = torch.nn.Linear(2, 1), torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(actor.parameters(), lr=0.1)
+
+    def f(z, limit):
+        for p in critic.parameters():
+            p.requires_grad = False
+        optimizer.zero_grad()
+        loss = -critic(actor(z).tanh()).mean()
+        loss.backward()
+        optimizer.step()
+        critic.requires_grad_(True)
+        if loss.item() > limit:
+            critic.bias.requires_grad_(False)
+            critic(z[:, :2]).sum().backward()
+        return loss
+
+    def thawed():
+        critic.requires_grad_(True)
+
+    calls = [(ramp(4, 3), 100), (ramp(4, 3), 100), (ramp(4, 3), -100), thawed, (ramp(4, 3), -100), (ramp(4, 3), 100), (ramp(5, 3), -100)]
+    state = lambda: [*actor.parameters(), *[(p.requires_grad, p.grad) for p in critic.parameters()]]  # noqa: E731
+    return f, calls, state
+
+
+@program()
+def parameters_marked_inside():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+
+    def f(x):
+        for k, p in enumerate(net.parameters()):
+            p.requires_grad = k % 2 == 0
+            p.label = getattr(p, "label", 0) + k
+        return x * 2
+
+    def other():
+        net.requires_grad_(True)
+        for p in net.parameters():
+            p.label = 10
+
+    return f, [(ramp(2),), (ramp(2),), other, (ramp(2),), (ramp(2),)], lambda: [(p.requires_grad, p.label) for p in net.parameters()]
