@@ -376,7 +376,8 @@ class Calls(Operators):
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
         if name == "forward" and is_module(owner) and self.session.varies_inside(owner):
-            return self.machine.call_function(getattr(function, "__func__", function), (owner, *args), kwargs)
+            inner: Any = getattr(function, "__func__", function)
+            return self.machine.call_function(inner, (owner, *args), kwargs)
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
