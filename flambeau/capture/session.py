@@ -155,17 +155,21 @@ class Session:
             return
         self.noted[how].update(map(id, module.modules()))
         for versions in itertools.count(1):
+            trace.sync()
             recorded = trace.block.end if trace.ghost else None
             guard = ModuleGuard([module], varying=[e for e in tree.varying if how == BY_NAME or how == REGISTERED and tree.replaced[e]])
             if trace.check(f"{tree.constant(guard)}.failed() is None", "same", True, guard):
                 known = recorded.guard if isinstance(recorded, Check) and recorded.guard is not None else guard
                 self.varying |= known.varying
                 return
+            trace.sync()
+            end = trace.block.end
+            recorded_no_more = not isinstance(end, Check) or end.guard is None or trace.index < len(trace.block.steps)
+            if recorded_no_more if trace.ghost else versions >= tree.most_outcomes:
+                kind = type(module).__name__
+                trace.leave(f"{kind} changed {versions} times, as many as recompile_limit allows; set its tensors in place")
+                return
             if not trace.ghost and isinstance(recorded, Check):
-                if versions >= tree.most_outcomes:
-                    kind = type(module).__name__
-                    trace.leave(f"{kind} changed {versions} times, as many as recompile_limit allows; set its tensors in place")
-                    return
                 tree.varying |= recorded.guard.replaced() & tree.replaced.keys()
 
     def varies_inside(self, module: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,8 +168,11 @@ def test_bytes_seen_as_another_type() -> None:
     np.testing.assert_array_equal(x.view(torch.float64).numpy(), x.numpy().view(np.float64))
 
 
+PYTHON_TYPES: Any = float, int, bool
+
+
 @pytest.mark.parametrize(("python", "kind"), [(bool, torch.bool), (int, torch.int64), (float, torch.float64), (complex, torch.complex128)])
-def test_types_of_python_stand_for_dtypes(python: type, kind: torch.dtype) -> None:
+def test_types_of_python_stand_for_dtypes(python: Any, kind: torch.dtype) -> None:
     x = torch.arange(4.0)
     made = [
         torch.ones(2, dtype=python), torch.zeros(2, dtype=python), torch.empty(2, dtype=python), torch.full((2,), 1, dtype=python),
@@ -184,10 +188,10 @@ def test_types_of_python_stand_for_dtypes(python: type, kind: torch.dtype) -> No
 
 
 def test_float_stands_for_float64() -> None:
-    x = torch.arange(2.0)
-    made = [torch.rand(2, dtype=float), torch.randn_like(x, dtype=float), torch.softmax(x, 0, dtype=float), x.cumsum(0, dtype=float),
-            torch.arange(3, dtype=float), torch.linspace(0, 1, 3, dtype=float), torch.nn.Linear(2, 2, dtype=float).weight,
-            torch.nn.Linear(2, 2).to(float).bias, x.double().view(float)]  # fmt: skip
+    x, wide, whole, truth = torch.arange(2.0), *PYTHON_TYPES
+    made = [torch.rand(2, dtype=wide), torch.randn_like(x, dtype=wide), torch.softmax(x, 0, dtype=wide), x.cumsum(0, dtype=wide),
+            torch.arange(3, dtype=wide), torch.linspace(0, 1, 3, dtype=wide), torch.nn.Linear(2, 2, dtype=wide).weight,
+            torch.nn.Linear(2, 2).to(wide).bias, x.double().view(wide)]  # fmt: skip
     assert {m.dtype for m in made} == {torch.float64}
-    assert torch.randint(0, 2, (3,), dtype=int).dtype is torch.int64
-    assert (torch.ones((2, 2), dtype=bool).fill_diagonal_(0)).tolist() == [[False, True], [True, False]]
+    assert torch.randint(0, 2, (3,), dtype=whole).dtype is torch.int64
+    assert (torch.ones((2, 2), dtype=truth).fill_diagonal_(0)).tolist() == [[False, True], [True, False]]

@@ -512,3 +512,18 @@ def parameters_marked_inside():
             p.label = 10
 
     return f, [(ramp(2),), (ramp(2),), other, (ramp(2),), (ramp(2),)], lambda: [(p.requires_grad, p.label) for p in net.parameters()]
+
+
+@program()
+def hook_of_the_library_that_sets_the_weight():
+    m = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    torch.nn.init.constant_(m[0].weight, 0.5)
+    torch.nn.init.constant_(m[0].bias, 0.5)
+    torch.nn.utils.prune.custom_from_mask(m[0], "weight", torch.eye(2))
+
+    def f(x):
+        loss = m(x * 2).sum()
+        loss.backward()
+        return loss
+
+    return f, [(ramp(2, 2) * k,) for k in range(12)], lambda: [m[0].weight_orig.grad, m[0].bias.grad]
