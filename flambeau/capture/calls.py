@@ -363,7 +363,7 @@ class Calls(Operators):
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
         if name in EXPORTS:
             self.session.exported = True
-        if tensor_method and name in VALUES:
+        if (tensor_method and name in VALUES) or (name == "where" and len(args) + len(kwargs) + (owner is not None) == 1):
             return self.host(function, args, kwargs, forget=False)
         if (
             (not tensor_method and name in WORLD and not isinstance(function, Operator))

@@ -290,7 +290,7 @@ class Places(Semantics):
         attributes = getattr(obj, "__dict__", None)
         if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
             return MISSING
-        if not self.outside(obj) or is_ours(type(obj)):
+        if not self.outside(obj) or type(obj).__module__.startswith("flambeau."):
             return self.boxed(attributes[name]) if name in attributes else MISSING
         text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
         return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
@@ -316,7 +316,8 @@ class Places(Semantics):
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        plain = (self.outside(obj) and not is_ours(kind)) or (constant and self._reads_each(obj, name))
+        outside = self.outside(obj) and not (kind.__module__.startswith("flambeau.") or is_module(obj))
+        plain = outside or (constant and self._reads_each(obj, name))
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
