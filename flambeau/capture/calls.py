@@ -27,6 +27,7 @@ from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
 from flambeau.capture.words import cause
 from flambeau.core.context import context
+from flambeau.core.layout import strided
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
@@ -237,6 +238,8 @@ class Calls(Operators):
         self.note_module(module, BY_NAME)
         if is_native_module(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
+        if has_sparse_gradient(module):
+            return self.host(module, args, kwargs, forget=False)
         if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)
         call = python_form(static_lookup(type(module), "__call__"))
@@ -372,6 +375,10 @@ class Calls(Operators):
         ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if name in ("embedding", "embedding_bag") and any(a is True for a in (*args, *kwargs.values())):  # the gradient may be sparse
+            return self.host(function, args, kwargs, forget=False)
+        if name == "step" and steps_on_sparse(owner):
+            return self.host(function, args, kwargs)
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
@@ -725,7 +732,21 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 
 def is_native_module(module: Any) -> bool:
     """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
-    return all(type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules())
+    return all(
+        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or has_sparse_gradient(m) or "forward" in m.__dict__)
+        for m in module.modules()
+    )
+
+
+def steps_on_sparse(optimizer: Any) -> bool:
+    """Whether an optimizer has a gradient that is no dense tensor."""
+    groups = getattr(optimizer, "param_groups", ())
+    return any(p._grad is not None and p._grad.layout is not strided for g in groups for p in g["params"])
+
+
+def has_sparse_gradient(module: Any) -> bool:
+    """Whether a Module is a table whose gradient is no dense tensor, which a segment cannot give."""
+    return module.__dict__.get("sparse") is True and type(module).__module__ == "flambeau.nn.modules.sparse"
 
 
 def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:

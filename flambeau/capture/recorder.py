@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.computed import draws, may_raise
 from flambeau.capture.custom import Lasting
 from flambeau.capture.shadow import Operation
 from flambeau.capture.sizes import Sizes, at_hand
@@ -70,7 +71,6 @@ class StorageState:
 
 
 Edge = tuple[Any, int] | None
-DIVISIONS = tuple(getattr(p, name) for name in ("div", "floor_div", "rem", "mod") if hasattr(p, name))
 
 
 class CaptureEntry(Entry):
@@ -163,15 +163,6 @@ def _is_base(tensor: Any) -> bool:
     return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
 
 
-def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
-    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
-    known = set(inputs)
-    for node in toposort(outputs, lambda n: () if n in known else n.sources):
-        if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
-            return True
-    return False
-
-
 def _one_node(node: Node) -> Node:
     """A complex value as a node to which gradients go, whatever it shows: what reads a pair, or a view, reads the parts behind it."""
     return p.whole(node) if node.dtype.is_complex else node
@@ -209,6 +200,7 @@ class Recorder:
         # Outside tensors in the memory of another one, which the graph reads at the place that they have in it now.
         self.shared: list[tuple[Any, Any]] = []
         self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
+        self.draws: list[Node] = []  # random numbers
         self.sources: dict[int, tuple[Any, Any]] = {}  # by id, tensors made in the place of others, and those
         self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
@@ -432,6 +424,7 @@ class Recorder:
         result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         structure = flatten(result, outputs)
         self._note(call.operator.name, outputs)
+        self.draws += draws(outputs, nodes)
         if may_raise(outputs, nodes):
             self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
@@ -680,6 +673,7 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(_sizes(node.shape))}"
             )
+        self.draws += draws([node], nodes)
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None

@@ -264,3 +264,36 @@ def step_with_an_optimizer_derived_from_ours():
 
     calls = [(ramp(2, 3) * k,) for k in (1, 2, 3)] + [slower, (ramp(2, 3),), (ramp(2, 3),)]
     return f, calls, lambda: [*layer.parameters(), [s["seen"] for s in optimizer.state.values()]]
+
+
+def _sparse_step(make):
+    torch.manual_seed(0)
+    table, bag = torch.nn.Embedding(6, 3, sparse=True), torch.nn.Sequential(torch.nn.EmbeddingBag(5, 3, mode="sum", sparse=True))
+    loose = torch.nn.Parameter(ramp(4, 3))
+    optimizer = make([*table.parameters(), *bag.parameters(), loose])
+
+    def f(i, target):
+        optimizer.zero_grad()
+        found = table(i) + bag(i.reshape(-1, 1) % 5) + torch.nn.functional.embedding(i % 4, loose, sparse=True)
+        loss = (found.sum(1) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(torch.tensor([k, 2, 5, k]), ramp(4) * k) for k in range(4)]
+    return f, calls, lambda: [*(p.detach() for p in (table.weight, bag[0].weight, loose)), loose.grad.is_sparse]
+
+
+@program(tolerance=1e-5)
+def step_sgd_with_sparse_gradients():
+    return _sparse_step(lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+
+
+@program(tolerance=1e-5)
+def step_adagrad_with_sparse_gradients():
+    return _sparse_step(lambda parameters: torch.optim.Adagrad(parameters, lr=0.1))
+
+
+@program(tolerance=1e-5)
+def step_sparse_adam():
+    return _sparse_step(lambda parameters: torch.optim.SparseAdam(parameters, lr=0.1))
