@@ -105,7 +105,7 @@ class CaptureEntry(Entry):
         lines = [o.line for o in origins.origins_of(self.outputs)] if origins.wanted() else []
         recorder._note(self.title + "_backward", [g for g in parts if g is not None], *lines[:1])
         device = self.metas[0].device
-        found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
+        found = [(g, meta_of(sizes_of(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
 
@@ -128,7 +128,7 @@ class CaptureEntry(Entry):
         """A tensor whose value is that of an operand, with the operand's place on the tape."""
         if edge is not None and isinstance(edge[0], TensorBase):
             return edge[0]  # nothing that requires gradients is overwritten
-        tensor = self.recorder.pending(node, meta_of(_sizes(node.shape), node.dtype, None, self.metas[0].device))
+        tensor = self.recorder.pending(node, meta_of(sizes_of(node.shape), node.dtype, None, self.metas[0].device))
         if edge is not None and context.grad_enabled:
             tensor.entry, tensor.output, tensor._requires_grad = *edge, True
         return tensor
@@ -168,7 +168,7 @@ def _one_node(node: Node) -> Node:
     return p.whole(node) if node.dtype.is_complex else node
 
 
-def _sizes(shape: Sequence[Dim]) -> tuple[Any, ...]:
+def sizes_of(shape: Sequence[Dim]) -> tuple[Any, ...]:
     return tuple([n if type(n) is Expression else int(n) for n in shape])
 
 
@@ -408,7 +408,7 @@ class Recorder:
                 return restructure(structure, views)
             if operator.kind == "view":
                 raise RuntimeError(
-                    f"{operator.name}: size {list(_sizes(outputs[0].shape))} is not compatible with input tensor's size "
+                    f"{operator.name}: size {list(sizes_of(outputs[0].shape))} is not compatible with input tensor's size "
                     f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
                 )
         nodes = self._read_operands(call)
@@ -480,7 +480,7 @@ class Recorder:
             folding = make_folding([t.meta for t in tensors], operator.name)
             return [meta_of(folding.shape, n.dtype, folding.strides, tensors[0].meta.device) for n in outputs]
         device = tensors[0].meta.device if tensors else cpu
-        return [meta_of(_sizes(n.shape), n.dtype, None, device) for n in outputs]
+        return [meta_of(sizes_of(n.shape), n.dtype, None, device) for n in outputs]
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
@@ -607,7 +607,7 @@ class Recorder:
             return dispatch.run_graph(function, operand)
         node = self.read(operand)
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
-        found = [(output, meta_of(_sizes(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
+        found = [(output, meta_of(sizes_of(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
 
     # -- backward ---------------------------------------------------------------------------------------
@@ -618,7 +618,7 @@ class Recorder:
         graph, device = derivative.backward.graph, entry.metas[0].device
         outputs = rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, nodes, strict=True)))
         self._note(derivative.backward.name, outputs)
-        made = iter(self.results("", [], [(n, meta_of(_sizes(n.shape), n.dtype, None, device)) for n in outputs]))
+        made = iter(self.results("", [], [(n, meta_of(sizes_of(n.shape), n.dtype, None, device)) for n in outputs]))
         return [next(made) if given else None for given in derivative.given]
 
     # -- changes ----------------------------------------------------------------------------------------
@@ -647,7 +647,7 @@ class Recorder:
             check_in_place(operator.name, target)
             self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
             made.append(target)
-        rest = [(n, meta_of(_sizes(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
+        rest = [(n, meta_of(sizes_of(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
         return made + self.results(operator.name, self._operands(call, nodes), rest)
 
     def call_into(self, call: Call, target: Any) -> Any:
@@ -668,10 +668,10 @@ class Recorder:
         node = map_nodes(lambda n: n if n.dtype is kind else p.cast(n, to=kind), result)
         if not isinstance(node, Node):
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
-        if _sizes(node.shape) != target.meta.shape:
+        if sizes_of(node.shape) != target.meta.shape:
             raise RuntimeError(
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
-                f"{list(_sizes(node.shape))}"
+                f"{list(sizes_of(node.shape))}"
             )
         self.draws += draws([node], nodes)
         self._note(operator.name + "_", (node,))

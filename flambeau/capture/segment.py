@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
+from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState, sizes_of
 from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.device import cpu
@@ -204,7 +204,7 @@ def _unread_draws(recorder: Recorder, kept: Sequence[StorageState]) -> list[Stor
         return []
     read = set(toposort([s.node for s in kept]))
     device = kept[0].meta.device if kept else cpu
-    unread = [(n, meta_of(tuple(n.shape), n.dtype, None, device)) for n in recorder.draws if n not in read]
+    unread = [(n, meta_of(sizes_of(n.shape), n.dtype, None, device)) for n in recorder.draws if n not in read]
     return [StorageState(Storage(0, 0, None), meta, 0, node) for node, meta in unread]
 
 
