@@ -116,6 +116,7 @@ class Tree:
         self.replaced: dict[tuple[int, str], bool] = {}
         self.varying: set[tuple[int, str]] = set()
         self.parameters: tuple[str, ...] = ()  # of the function, as far as its first capture could tell
+        self.widened: set[Any] = set()  # where numbers were read, and their types, that differed from call to call on some line
         self.cuts: dict[str, None] = {}  # why segments end inside the function
         # The program's functions that were interpreted: their code by its digest, and the blocks at which they were entered.
         self.entered: dict[str, tuple[CodeType, dict[int, Block]]] = {}
