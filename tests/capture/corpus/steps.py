@@ -297,3 +297,36 @@ def step_adagrad_with_sparse_gradients():
 @program(tolerance=1e-5)
 def step_sparse_adam():
     return _sparse_step(lambda parameters: torch.optim.SparseAdam(parameters, lr=0.1))
+
+
+def _settings_changed(make, **later):
+    layer = torch.nn.Linear(3, 2, bias=False)
+    torch.nn.init.constant_(layer.weight, 0.25)
+    optimizer = make(layer.parameters())
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def change():
+        optimizer.param_groups[0].update(later)
+
+    return f, [(ramp(2, 3),), (ramp(2, 3),), change, (ramp(2, 3) * 2,), (ramp(2, 3),)], lambda: layer.weight
+
+
+@program(tolerance=1e-6)
+def step_adadelta_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Adadelta(p, lr=0.1), rho=0.5, lr=0.2)
+
+
+@program(tolerance=1e-6)
+def step_muon_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Muon(p, lr=0.1), lr=0.01, momentum=0.5)
+
+
+@program(tolerance=1e-6)
+def step_rprop_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Rprop(p, lr=0.1), etas=(0.3, 1.5))
