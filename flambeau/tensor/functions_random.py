@@ -108,6 +108,7 @@ def randperm(n: int, *, generator: Any = None, dtype: dtype = dtypes.int64, requ
     """The numbers below n in random order."""
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative, got {n}")
+    dtype = dtype_of(dtype)
     if n and not dtype.is_inexact and n - 1 > np.iinfo(dtype.numpy).max:
         raise RuntimeError(f"randperm: {dtype} does not hold the numbers below {n}")
     return finished("randperm", drawn(generator, ops.randperm, n, dtype), requires_grad, **options)
