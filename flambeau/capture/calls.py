@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.custom import attempted, call_function
-from flambeau.capture.guards import BACKWARD_HOOKS
+from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
 from flambeau.capture.machine import Generator, introspection
+from flambeau.capture.marks import MODES
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
@@ -26,6 +27,7 @@ from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
 from flambeau.capture.words import cause
 from flambeau.core.context import context
+from flambeau.core.layout import strided
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
@@ -81,7 +83,8 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
-    "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module",
+    "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module", "flambeau.nn.utils.spectral_norm",
+    "flambeau.nn.utils.weight_norm",
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
@@ -232,9 +235,11 @@ class Calls(Operators):
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Modules of the library run natively when all in them are; of others the forward is entered."""
-        self.note_module(module)
-        if is_native_module(module):
+        self.note_module(module, BY_NAME)
+        if is_native_module(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
+        if has_sparse_gradient(module):
+            return self.host(module, args, kwargs, forget=False)
         if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)
         call = python_form(static_lookup(type(module), "__call__"))
@@ -342,9 +347,15 @@ class Calls(Operators):
         """Run one of our functions on pending tensors; what reads values or does something outside becomes a step."""
         name = getattr(function, "__name__", "")
         module = getattr(function, "__module__", None) or type(owner).__module__
+        if name == "note_module":  # what calls of Modules begin with
+            return self.note_module(args[0], BY_NAME)
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
+        if (is_module(owner) and name in MODES and id(owner) not in self.trace.inside) or (
+            tensor_method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(owner)
+        ):
+            return self.set_marks(owner, name, args, kwargs)
         marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
         if marks or self._resizes(name, owner, args, kwargs):
             return self.host(function, args, kwargs, forget=False)
@@ -355,7 +366,7 @@ class Calls(Operators):
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
         if name in EXPORTS:
             self.session.exported = True
-        if tensor_method and name in VALUES:
+        if (tensor_method and name in VALUES) or (name == "where" and len(args) + len(kwargs) + (owner is not None) == 1):
             return self.host(function, args, kwargs, forget=False)
         if (
             (not tensor_method and name in WORLD and not isinstance(function, Operator))
@@ -364,16 +375,23 @@ class Calls(Operators):
         ):
             flush = holds_pending((args, kwargs)) or name not in ("tensor", "as_tensor", "from_numpy")
             return self.host(function, args, kwargs, flush=flush, forget=name not in ("tensor", "as_tensor"))
+        if name in ("embedding", "embedding_bag") and any(a is True for a in (*args, *kwargs.values())):  # the gradient may be sparse
+            return self.host(function, args, kwargs, forget=False)
+        if name == "step" and steps_on_sparse(owner):
+            return self.host(function, args, kwargs)
         if name == "apply" and module == "flambeau.tensor.function":
             found = call_function(self, owner, args, kwargs)
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
+        if name == "forward" and is_module(owner) and self.session.varies_inside(owner):
+            inner: Any = getattr(function, "__func__", function)
+            return self.machine.call_function(inner, (owner, *args), kwargs)
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
         if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
             if is_module(value):
-                self.note_module(value)
+                self.note_module(value, UNKNOWN if name == "forward" else REGISTERED)
         plain = [self._argument(function, name, a) for a in args]
         options = {k: self._argument(function, name, v) for k, v in kwargs.items()}
         if self.trace.sizes.names and (name in SHARING or (name == "view" and hasattr((*args, None)[0], "itemsize"))):
@@ -714,7 +732,21 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 
 def is_native_module(module: Any) -> bool:
     """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
-    return all(type(m).__module__.startswith("flambeau.") and not has_hooks(m) and "forward" not in m.__dict__ for m in module.modules())
+    return all(
+        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or has_sparse_gradient(m) or "forward" in m.__dict__)
+        for m in module.modules()
+    )
+
+
+def steps_on_sparse(optimizer: Any) -> bool:
+    """Whether an optimizer has a gradient that is no dense tensor."""
+    groups = getattr(optimizer, "param_groups", ())
+    return any(p._grad is not None and p._grad.layout is not strided for g in groups for p in g["params"])
+
+
+def has_sparse_gradient(module: Any) -> bool:
+    """Whether a Module is a table whose gradient is no dense tensor, which a segment cannot give."""
+    return module.__dict__.get("sparse") is True and type(module).__module__ == "flambeau.nn.modules.sparse"
 
 
 def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:

@@ -164,9 +164,9 @@ class Describer:
             raise NotPortable(f"an object of {kind.__module__}.{kind.__qualname__}")
         if is_module(value):
             library = kind.__module__.startswith("flambeau.")
-            return self._class(kind), [
-                self._attribute(n, v, library and n not in HOOKED) for n, v in attributes.items() if library or n in MODULE_STATE
-            ]
+            read = {n: v for n, v in attributes.items() if library or n in MODULE_STATE}
+            in_front = [n for n in attributes if n not in read and hasattr(kind, n)]
+            return self._class(kind), [self._attribute(n, v, library and n not in HOOKED) for n, v in read.items()], in_front
         if not is_trusted_module(kind.__module__):
             raise NotPortable(f"an object of the program's class {kind.__qualname__}")
         if hasattr(value, "_torchdynamo_orig_callable"):

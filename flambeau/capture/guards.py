@@ -6,21 +6,30 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.core.stamps import module_stamp
+from flambeau.tensor.base import TensorBase
 
 MODULE_STATE = frozenset((
     "training", "forward", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
     "_backward_pre_hooks", "_non_persistent_buffers_set", "_compiled_call_impl",
 ))  # fmt: skip
+TENSORS_OF = ("_parameters", "_buffers")
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
+Entry = tuple[int, str]  # a tensor of a Module: the id of that, and the name
+# Who reads tensors of a Module that is noted: unknown code, code that goes through the registered ones, the interpreter by name.
+UNKNOWN, REGISTERED, BY_NAME = range(3)
 
 
 class ModuleGuard:
     """The structure and settings of Modules: one stamp as long as no Module changed, else compared in full."""
 
-    def __init__(self, modules: Iterable[Any], agrees: Callable[[], bool] | None = None) -> None:
-        """``agrees``: tells in another process whether the Modules are what they were; without it they are so now."""
+    def __init__(self, modules: Iterable[Any], agrees: Callable[[], bool] | None = None, varying: Iterable[Entry] = ()) -> None:
+        """``agrees``: tells in another process whether the Modules are what they were; without it they are so now.
+
+        Tensors that are ``varying`` may be others at each call: the program reads them.
+        """
         self.modules = list(modules)
+        self.varying = frozenset(varying)
         self.stamp = module_stamp[0] if agrees is None else -1
         self.fingerprint = self._take() if agrees is None else ()
         self.description: Any = None  # what is kept for other processes
@@ -34,7 +43,22 @@ class ModuleGuard:
                 self.fingerprint, self._agrees = self._take(), None
 
     def _take(self) -> tuple[Any, ...]:
-        return tuple(fingerprint(m) for root in self.modules for m in root.modules())
+        return tuple(fingerprint(m, self.varying) for root in self.modules for m in root.modules())
+
+    def replaced(self) -> set[Entry]:
+        """The tensors that are others now, by the id of their Module and their name."""
+        found: set[Entry] = set()
+        modules = [m for root in self.modules for m in root.modules()]
+        for before, after, module in zip(self.fingerprint, self._take(), modules, strict=False):
+            for old, new in zip(before[2:], after[2:], strict=False):
+                if old == new or old[:-1] != new[:-1]:
+                    continue
+                if new[0] in TENSORS_OF:
+                    held = zip(module.__dict__[new[0]], old[-1], new[-1], strict=True)
+                    found |= {(id(module), name) for name, a, b in held if a != b}
+                elif isinstance(module.__dict__[new[0]], TensorBase):
+                    found.add((id(module), new[0]))
+        return found
 
     def describe(self) -> list[str]:
         """Readable lines of what is checked."""
@@ -65,19 +89,34 @@ class ModuleGuard:
         return "the structure of a Module that it uses changed"
 
 
-def fingerprint(module: Any) -> tuple[Any, ...]:
+def holds_modules(value: Any) -> bool:
+    """Whether a value has the registries of an nn.Module."""
+    return isinstance(getattr(value, "__dict__", None), dict) and "_modules" in value.__dict__
+
+
+def ways_into(module: Any) -> int:
+    """Who reads tensors of a Module that is gone through, or of which an item is taken: it may give its own ones."""
+    return REGISTERED if module._parameters or module._buffers else BY_NAME
+
+
+def fingerprint(module: Any, varying: frozenset[Entry] = frozenset()) -> tuple[Any, ...]:
     """What a trace depends on in one Module besides the data of its tensors."""
     library = type(module).__module__.startswith("flambeau.")
     parts: list[Any] = [id(module), type(module)]
     for name, value in module.__dict__.items():
         if not library and name not in MODULE_STATE:
-            continue  # an attribute of the user's own is read and checked where it is used
+            # An attribute of the user's own is read and checked where it is used, if it is not one of the class until it is set.
+            if hasattr(type(module), name):
+                parts.append((name, "in front of one of its class"))
+            continue
+        if varying and (id(module), name) in varying:
+            continue
         if isinstance(value, SCALARS):
             parts.append((name, type(value), value))
         elif name in BACKWARD_HOOKS:  # such a Module is called as it is
             parts.append((name, bool(value)))
         elif isinstance(value, dict):
-            parts.append((name, tuple(value), tuple(map(id, value.values()))))
+            parts.append((name, tuple(value), tuple([0 if (id(module), key) in varying else id(v) for key, v in value.items()])))
         elif isinstance(value, (tuple, list)):
             parts.append((name, tuple(map(id, value))))
         else:

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flambeau.capture.guards import ways_into
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
@@ -244,7 +245,7 @@ class Operators(Places):
         if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
             return self.host(iter, (value,), {}, flush=False, forget=False)
         if is_module(value):
-            self.note_module(value)
+            self.note_module(value, ways_into(value))
         return iter(value)
 
     def advance(self, iterator: Any) -> Any:
@@ -275,8 +276,7 @@ class Operators(Places):
         if type(value) is tuple and not self.outside(value):
             items = [self.boxed(v) for v in value]
         elif isinstance(value, (tuple, list)) and self.outside(value):
-            size = self.trace.read((id(value), ("length",)), f"len({self.namer.name(value)})", lambda: len(value), fixed=True)
-            items = [self.subscript(value, i) for i in range(size)]
+            items = self._items_outside(value)
         else:
             items = []
             for item in self._items(value):
@@ -291,6 +291,11 @@ class Operators(Places):
             raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
         return items
 
+    def _items_outside(self, value: Any) -> list[Any]:
+        """The items of a tuple or list from outside, for as long as there are so many."""
+        size = self.trace.read((id(value), ("length",)), f"len({self.namer.name(value)})", lambda: len(value), fixed=True)
+        return [self.subscript(value, i) for i in range(size)]
+
     def unpack_ex(self, value: Any, before: int, after: int) -> list[Any]:
         items = list(self._items(value))
         if len(items) < before + after:
@@ -299,6 +304,22 @@ class Operators(Places):
         end = len(items) - after
         middle = self.trace.new([self.kept(v) for v in items[before:end]])
         return [*items[:before], middle, *items[end:]]
+
+    def positional_arguments(self, function: Any, value: Any) -> tuple[Any, ...]:
+        value = self.trace.fix(value)
+        if type(value) is tuple and not self.outside(value):
+            return tuple([self.boxed(v) for v in value])
+        if isinstance(value, (tuple, list)) and self.outside(value):
+            return tuple(self._items_outside(value))
+        if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
+            return super().positional_arguments(function, value)
+        return tuple(self._items(value))
+
+    def keyword_arguments(self, function: Any, value: Any) -> dict[str, Any]:
+        return self.dict_merge({}, value, function) if self.outside(value) else super().keyword_arguments(function, value)
+
+    def list_to_tuple(self, items: Any) -> Any:
+        return tuple([self.boxed(v) for v in items])
 
     # -- making containers ------------------------------------------------------------------------------
     def build_list(self, items: Sequence[Any]) -> Any:

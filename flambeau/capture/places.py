@@ -7,12 +7,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.capture.guards import MODULE_STATE
+from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, holds_modules, ways_into
 from flambeau.capture.machine.semantics import Semantics
-from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
+from flambeau.capture.marks import MarksUndo, set_marks
+from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
+from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -35,7 +37,7 @@ def is_trusted_module(name: str | None) -> bool:
 
 def is_module(value: Any) -> bool:
     """Whether a value is an nn.Module."""
-    return isinstance(getattr(value, "__dict__", None), dict) and "_modules" in value.__dict__ and is_ours(type(value))
+    return holds_modules(value) and is_ours(type(value))
 
 
 class Places(Semantics):
@@ -105,11 +107,14 @@ class Places(Semantics):
 
     # -- writing ----------------------------------------------------------------------------------------
     def kept(self, value: Any) -> Any:
-        """A value as an object can hold it: out of its box. A number stays known by the identity of its object."""
+        """A value as an object can hold it: out of its box. A number stays known by the identity of its object.
+
+        Small integers are one object wherever they come from, and the line says which of the two it holds for.
+        """
         if type(value) is Box:
-            known = self.trace.known
-            if type(value.value) is float or (type(value.value) is int and not -6 < value.value < 257):
-                known[id(value.value)] = (value.name, value.value)
+            kind = type(value.value)
+            if kind is float or (kind is int and not self.trace.check(f"-6 < {value.name} < 257", "truth", value.value in SMALL)):
+                self.trace.known[id(value.value)] = (value.name, value.value)
                 return value.value
             return self.trace.fix(value)
         if id(value) in self.trace.twins:
@@ -139,6 +144,9 @@ class Places(Semantics):
     def outside(self, obj: Any) -> bool:
         """Whether an object came from outside, or has been let out."""
         found = self.trace.known.get(id(obj))
+        if found is None and isinstance(obj, TensorBase) and self.trace.recording and self.namer.writer.is_foreign(obj):
+            self.namer.name(obj)
+            return True
         return found is not None and found[1] is obj and self.trace.recording
 
     # -- attributes -------------------------------------------------------------------------------------
@@ -202,7 +210,9 @@ class Places(Semantics):
     def _of_module(self, module: Any, name: str) -> Any:
         """Structure and tensors of Modules are covered by their stamp; settings of classes of users are read each for itself."""
         kind = type(module)
-        self.note_module(module)
+        self.note_module(module, REGISTERED if name in TENSORS_OF else BY_NAME)
+        if (id(module), name) in self.session.varying:
+            return self.trace.read((id(module), name), f"{self.namer.name(module)}.{name}", lambda: getattr(module, name))
         found = static_lookup(kind, name, MISSING)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
@@ -211,19 +221,25 @@ class Places(Semantics):
             return self.call(found.fget, (module,), {})
         if name in module.__dict__:
             value = module.__dict__[name]
-            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
-            if library or id(module) in self.trace.inside:
+            if not self._reads_each(module, name):
                 return value
             text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
             found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
             if found is not MISSING:
                 return found
+        elif found is not MISSING and static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
+            return self._of_class(kind, name)
         return getattr(module, name)
 
-    def note_module(self, module: Any) -> None:
+    def _reads_each(self, obj: Any, name: str) -> bool:
+        """Whether an attribute of a Module, class or namespace is read by a step of its own, so that it may be a number that changes."""
+        kind = obj if isinstance(obj, type) else type(obj)
+        return not (kind.__module__.startswith("flambeau.") or name in MODULE_STATE or id(obj) in self.trace.inside)
+
+    def note_module(self, module: Any, how: int = UNKNOWN) -> None:
         """The line depends on the structure of this Module."""
         if id(module) not in self.trace.inside:
-            self.session.note_module(module)
+            self.session.note_module(module, how)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
@@ -274,7 +290,7 @@ class Places(Semantics):
         attributes = getattr(obj, "__dict__", None)
         if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
             return MISSING
-        if not self.outside(obj) or is_ours(type(obj)):
+        if not self.outside(obj) or type(obj).__module__.startswith("flambeau."):
             return self.boxed(attributes[name]) if name in attributes else MISSING
         text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
         return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
@@ -300,12 +316,16 @@ class Places(Semantics):
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        plain = self.outside(obj) and not is_ours(kind)
+        outside = self.outside(obj) and not (kind.__module__.startswith("flambeau.") or is_module(obj))
+        plain = outside or (constant and self._reads_each(obj, name))
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
                 trace.lasts(obj)
             setattr(obj, name, kept)
+            return
+        if isinstance(obj, TensorBase) and name == "requires_grad":
+            self.set_marks(obj, "requires_grad_", (kept,), {})
             return
         if isinstance(obj, TensorBase) and name == "grad":
             obj.grad = kept  # type: ignore[attr-defined]
@@ -316,7 +336,23 @@ class Places(Semantics):
             setattr(obj, name, kept)  # the replay changed its own tensor, of which this is a twin
         if isinstance(obj, TensorBase) or (isinstance(value, TensorBase) and is_module(obj)):
             self.namer.writer.flush()
+            trace.tree.replaced[id(obj), name] = name in obj.__dict__
         self.write(lambda: f"{self.namer.name(obj)}.{name} = {self.namer.name(value)}", lambda: setattr(obj, name, kept), value)
+
+    def set_marks(self, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method that sets marks of a tensor or Module from outside and returns that; a ghost sets them again."""
+        trace, ghost = self.trace, self.trace.ghost
+        trace.lasts()
+        if trace.deferred or name == "requires_grad_":  # a segment is for leaves as they are
+            self.namer.writer.flush()
+        args, kwargs = tuple([trace.fix(a) for a in args]), {k: trace.fix(v) for k, v in kwargs.items()}
+        text = self.namer.call_text(trace.tree.constant(set_marks), (owner, name, *args), kwargs)
+        names = [trace.tree.fresh()]
+        with outside_capture():
+            trace.step(text, lambda: set_marks(owner, name, *args, **kwargs), names=names, undo=MarksUndo(names[0]))
+            if ghost and trace.recording:
+                set_marks(owner, name, *args, **kwargs)
+        return owner
 
     def delete_attribute(self, obj: Any, name: str) -> None:
         if not self.outside(obj):
@@ -337,7 +373,7 @@ class Places(Semantics):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
         key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj):
-            self.note_module(obj)
+            self.note_module(obj, ways_into(obj))
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.capture.contents import Describer, NotPortable, digest, found_by_name, is_python_own, named
 from flambeau.capture.finding import Finder
 from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.marks import MarksUndo
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.segments import AtSizes, GradientUndo, Result, alias
 from flambeau.capture.session import CodeGuard
@@ -36,7 +37,7 @@ __all__ = ["Decoder", "Encoder", "Outdated"]
 
 SMALL = 1 << 16  # bytes of a literal tensor
 RECORDS: dict[str, Any] = {
-    c.__name__: c for c in (Result, Pattern, ViewStep, SizeSlot, NumberSlot, GradientUndo, Aval)
+    c.__name__: c for c in (Result, Pattern, ViewStep, SizeSlot, NumberSlot, GradientUndo, MarksUndo, Aval)
 }  # fmt: skip
 
 
@@ -192,6 +193,8 @@ class Encoder:
         if value.description is None:
             if value.failed() is not None:
                 raise NotPortable("a Module that the call itself changed")
+            if value.varying:
+                raise NotPortable("a Module whose tensors are replaced from call to call")
             value.description = describe_modules(value.modules)
         return ["modules", value.description[0], *self.all(value.modules)]
 

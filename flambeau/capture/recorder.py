@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import prims as p
+from flambeau.capture.computed import draws, may_raise
 from flambeau.capture.custom import Lasting
 from flambeau.capture.shadow import Operation
 from flambeau.capture.sizes import Sizes, at_hand
@@ -58,7 +59,7 @@ class StorageState:
         self.storage: Callable[[], Storage | None] = (lambda: storage) if tensor is not None else weakref.ref(storage)
         self.meta = meta
         self.offset = offset
-        self.node = p.whole(node) if meta.dtype.is_complex else node
+        self.node = _one_node(node)
         self.tensor: Any = tensor
         self.position = position
         self.changed = False
@@ -70,7 +71,6 @@ class StorageState:
 
 
 Edge = tuple[Any, int] | None
-DIVISIONS = tuple(getattr(p, name) for name in ("div", "floor_div", "rem", "mod") if hasattr(p, name))
 
 
 class CaptureEntry(Entry):
@@ -105,7 +105,7 @@ class CaptureEntry(Entry):
         lines = [o.line for o in origins.origins_of(self.outputs)] if origins.wanted() else []
         recorder._note(self.title + "_backward", [g for g in parts if g is not None], *lines[:1])
         device = self.metas[0].device
-        found = [(g, meta_of(_sizes(g.shape), g.dtype, None, device)) for g in parts if g is not None]
+        found = [(g, meta_of(sizes_of(g.shape), g.dtype, None, device)) for g in parts if g is not None]
         made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
         return [None if g is None else next(made) for g in parts]
 
@@ -128,7 +128,7 @@ class CaptureEntry(Entry):
         """A tensor whose value is that of an operand, with the operand's place on the tape."""
         if edge is not None and isinstance(edge[0], TensorBase):
             return edge[0]  # nothing that requires gradients is overwritten
-        tensor = self.recorder.pending(node, meta_of(_sizes(node.shape), node.dtype, None, self.metas[0].device))
+        tensor = self.recorder.pending(node, meta_of(sizes_of(node.shape), node.dtype, None, self.metas[0].device))
         if edge is not None and context.grad_enabled:
             tensor.entry, tensor.output, tensor._requires_grad = *edge, True
         return tensor
@@ -163,16 +163,12 @@ def _is_base(tensor: Any) -> bool:
     return wants_gradient(tensor) and not wants_gradient(tensor.view_of.base)
 
 
-def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
-    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
-    known = set(inputs)
-    for node in toposort(outputs, lambda n: () if n in known else n.sources):
-        if node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point):
-            return True
-    return False
+def _one_node(node: Node) -> Node:
+    """A complex value as a node to which gradients go, whatever it shows: what reads a pair, or a view, reads the parts behind it."""
+    return p.whole(node) if node.dtype.is_complex else node
 
 
-def _sizes(shape: Sequence[Dim]) -> tuple[Any, ...]:
+def sizes_of(shape: Sequence[Dim]) -> tuple[Any, ...]:
     return tuple([n if type(n) is Expression else int(n) for n in shape])
 
 
@@ -204,6 +200,7 @@ class Recorder:
         # Outside tensors in the memory of another one, which the graph reads at the place that they have in it now.
         self.shared: list[tuple[Any, Any]] = []
         self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
+        self.draws: list[Node] = []  # random numbers
         self.sources: dict[int, tuple[Any, Any]] = {}  # by id, tensors made in the place of others, and those
         self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
         self._active: dict[Node, bool] = {}
@@ -404,14 +401,14 @@ class Recorder:
         operator = call.operator
         if operator.kind in ("view", "reshape"):
             # A complex value is one node to the views of it, however it was made.
-            nodes = [p.whole(n) if n.dtype.is_complex else n for n in map(self.read, call.tensors)]
+            nodes = [_one_node(self.read(t)) for t in call.tensors]
             outputs, structure = self._inline(call, nodes)
             views = self._views_of(call, nodes, outputs)
             if views is not None:
                 return restructure(structure, views)
             if operator.kind == "view":
                 raise RuntimeError(
-                    f"{operator.name}: size {list(_sizes(outputs[0].shape))} is not compatible with input tensor's size "
+                    f"{operator.name}: size {list(sizes_of(outputs[0].shape))} is not compatible with input tensor's size "
                     f"{list(call.tensors[0].meta.shape)} and stride {list(call.tensors[0].meta.strides)}. Use .reshape(...) instead."
                 )
         nodes = self._read_operands(call)
@@ -427,6 +424,7 @@ class Recorder:
         result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         structure = flatten(result, outputs)
         self._note(call.operator.name, outputs)
+        self.draws += draws(outputs, nodes)
         if may_raise(outputs, nodes):
             self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
@@ -453,7 +451,8 @@ class Recorder:
 
     def _apart(self, node: Node, met: set[Node]) -> Node:
         """The node, or a copy of it where it has been met."""
-        node = p.copy(node, index=self.fresh()) if node in met else node
+        node = _one_node(node)
+        node = _one_node(p.copy(node, index=self.fresh())) if node in met else node
         met.add(node)
         return node
 
@@ -481,7 +480,7 @@ class Recorder:
             folding = make_folding([t.meta for t in tensors], operator.name)
             return [meta_of(folding.shape, n.dtype, folding.strides, tensors[0].meta.device) for n in outputs]
         device = tensors[0].meta.device if tensors else cpu
-        return [meta_of(_sizes(n.shape), n.dtype, None, device) for n in outputs]
+        return [meta_of(sizes_of(n.shape), n.dtype, None, device) for n in outputs]
 
     def number(self, value: Any) -> Any:
         """A number as the body sees it: a constant, or an input that every call reads again."""
@@ -608,7 +607,7 @@ class Recorder:
             return dispatch.run_graph(function, operand)
         node = self.read(operand)
         outputs = rebuild(function.graph.outputs, lambda node, sources: None, {function.graph.inputs[0]: node})
-        found = [(output, meta_of(_sizes(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
+        found = [(output, meta_of(sizes_of(output.shape), output.dtype, None, operand.meta.device)) for output in outputs]
         return self.results(function.name, [(node, gradient_edge(operand))], found)
 
     # -- backward ---------------------------------------------------------------------------------------
@@ -619,7 +618,7 @@ class Recorder:
         graph, device = derivative.backward.graph, entry.metas[0].device
         outputs = rebuild(graph.outputs, lambda node, sources: None, dict(zip(graph.inputs, nodes, strict=True)))
         self._note(derivative.backward.name, outputs)
-        made = iter(self.results("", [], [(n, meta_of(_sizes(n.shape), n.dtype, None, device)) for n in outputs]))
+        made = iter(self.results("", [], [(n, meta_of(sizes_of(n.shape), n.dtype, None, device)) for n in outputs]))
         return [next(made) if given else None for given in derivative.given]
 
     # -- changes ----------------------------------------------------------------------------------------
@@ -635,7 +634,7 @@ class Recorder:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
         if not followed and self.active(before):
             state.node = p.attach(state.node, before)
-        state.node = p.whole(state.node) if state.meta.dtype.is_complex else state.node
+        state.node = _one_node(state.node)
         state.changed = True
         tensor.memory.version += 1
 
@@ -648,7 +647,7 @@ class Recorder:
             check_in_place(operator.name, target)
             self.write(target, node if node.dtype is target.meta.dtype else p.cast(node, to=target.meta.dtype))
             made.append(target)
-        rest = [(n, meta_of(_sizes(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
+        rest = [(n, meta_of(sizes_of(n.shape), n.dtype, None, call.tensors[0].meta.device)) for n in outputs[len(slots) :]]
         return made + self.results(operator.name, self._operands(call, nodes), rest)
 
     def call_into(self, call: Call, target: Any) -> Any:
@@ -669,11 +668,12 @@ class Recorder:
         node = map_nodes(lambda n: n if n.dtype is kind else p.cast(n, to=kind), result)
         if not isinstance(node, Node):
             raise NotImplementedError(f"{operator.name}: out= with several results is not supported; copy_() the results instead")
-        if _sizes(node.shape) != target.meta.shape:
+        if sizes_of(node.shape) != target.meta.shape:
             raise RuntimeError(
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
-                f"{list(_sizes(node.shape))}"
+                f"{list(sizes_of(node.shape))}"
             )
+        self.draws += draws([node], nodes)
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState
+from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState, sizes_of
 from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
+from flambeau.core.device import cpu
 from flambeau.core.symbolic import symbol
 from flambeau.derivative.partition import keeps
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node, toposort
-from flambeau.runtime.storage import TensorMeta
+from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan
 from flambeau.tensor.tape import Entry, LostEntry
@@ -174,6 +175,7 @@ def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], A
     """Plan the recording. Storages made inside that no tensor outside refers to are left out."""
     live = [s for s in recorder.states.values() if s.tensor is None and any(v() is not None for v in s.viewers)]
     changed = [s for s in recorder.states.values() if s.tensor is not None and s.changed]
+    live += _unread_draws(recorder, [*live, *changed])
     tensors = [t for t, _ in recorder.inputs]
     inputs = [n for _, n in recorder.inputs] + [n for _, n in recorder.numbers]
     function = GraphFunction(name, Graph(tuple(inputs), tuple(s.node for s in (*live, *changed))), len(tensors))
@@ -194,6 +196,16 @@ def close_segment(recorder: Recorder, name: str, backend: Callable[[CallPlan], A
     )  # fmt: skip
     segment.plans[tuple([recorder.sizes.hints[n] for n in names])] = plan
     return segment
+
+
+def _unread_draws(recorder: Recorder, kept: Sequence[StorageState]) -> list[StorageState]:
+    """Random numbers that nothing kept reads, as results that nobody sees: drawn all the same, they leave to the next what is theirs."""
+    if not recorder.draws:
+        return []
+    read = set(toposort([s.node for s in kept]))
+    device = kept[0].meta.device if kept else cpu
+    unread = [(n, meta_of(sizes_of(n.shape), n.dtype, None, device)) for n in recorder.draws if n not in read]
+    return [StorageState(Storage(0, 0, None), meta, 0, node) for node, meta in unread]
 
 
 def _first_plan(function: GraphFunction, layout: PlanLayout, sizes: Sizes) -> tuple[CallPlan, tuple[str, ...], Mapping[str, int]]:

@@ -225,6 +225,11 @@ class Writer:
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
 
+    def is_foreign(self, tensor: Any) -> bool:
+        """Whether a tensor without a name was there before: it shows no other one, and nothing recorded has made it."""
+        recorder, made = self.recorder, tensor.memory.pending is not None or tensor.view_of is not None
+        return not (made or id(tensor) in recorder._made or id(tensor) in recorder.sources or id(tensor.memory) in self.trace.by_memory)
+
     def _view(self, tensor: Any) -> str:
         trace, view = self.trace, tensor.view_of
         base, steps = "", view.steps

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from flambeau.capture.calls import Calls
-from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.guards import BY_NAME, REGISTERED, UNKNOWN, Entry, ModuleGuard
 from flambeau.capture.machine import Interruption, Machine, hide
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
@@ -16,7 +17,7 @@ from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer, meta_or_none, set_gradient
 from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
-from flambeau.capture.tree import OTHERWISE, End, Tree
+from flambeau.capture.tree import OTHERWISE, Check, End, Tree
 from flambeau.capture.values import Box, frozen, is_ours, tensor_key
 from flambeau.capture.ways import Ways
 from flambeau.core import source_lines
@@ -98,7 +99,8 @@ class Session:
         self.function = function
         self.trace = Trace(tree, found, dynamic)
         self.trace.line = self.line
-        self.noted: set[int] = set()
+        self.noted: list[set[int]] = [set() for _ in (UNKNOWN, REGISTERED, BY_NAME)]
+        self.varying: set[Entry] = set()  # tensors of Modules that this line reads where they are used
         self.exported = False  # memory of tensors is seen by other libraries: they may read it at any step
         self.ways = Ways(self)
         self.arguments: dict[int, list[Any]] = {}
@@ -143,14 +145,36 @@ class Session:
             return source_lines.UNKNOWN
         return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
-    def note_module(self, module: Any) -> None:
-        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors."""
-        if id(module) in self.noted or not self.trace.recording:
+    def note_module(self, module: Any, how: int = UNKNOWN) -> None:
+        """A Module is used: the line holds as long as it and those in it keep their structure, mode, hooks and tensors.
+
+        Of these the ones that the function replaces are excepted where they are read by name, or not read as they are not registered.
+        """
+        trace, tree = self.trace, self.tree
+        if any(id(module) in noted for noted in self.noted[: how + 1]) or not trace.recording:
             return
-        self.noted.update(map(id, module.modules()))
-        guard = ModuleGuard([module])
-        while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
-            pass
+        self.noted[how].update(map(id, module.modules()))
+        for versions in itertools.count(1):
+            trace.sync()
+            recorded = trace.block.end if trace.ghost else None
+            guard = ModuleGuard([module], varying=[e for e in tree.varying if how == BY_NAME or how == REGISTERED and tree.replaced[e]])
+            if trace.check(f"{tree.constant(guard)}.failed() is None", "same", True, guard):
+                known = recorded.guard if isinstance(recorded, Check) and recorded.guard is not None else guard
+                self.varying |= known.varying
+                return
+            trace.sync()
+            end = trace.block.end
+            recorded_no_more = not isinstance(end, Check) or end.guard is None or trace.index < len(trace.block.steps)
+            if recorded_no_more if trace.ghost else versions >= tree.most_outcomes:
+                kind = type(module).__name__
+                trace.leave(f"{kind} changed {versions} times, as many as recompile_limit allows; set its tensors in place")
+                return
+            if not trace.ghost and isinstance(recorded, Check):
+                tree.varying |= recorded.guard.replaced() & tree.replaced.keys()
+
+    def varies_inside(self, module: Any) -> bool:
+        """Whether tensors of a Module, or of one in it, are read by name."""
+        return bool(self.varying) and not {i for i, _ in self.varying}.isdisjoint(map(id, module.modules()))
 
     def see_input(self, tensor: Any) -> None:
         """An outside tensor is used that no place was read for: an object of ours holds it."""

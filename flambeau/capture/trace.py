@@ -121,7 +121,7 @@ class Trace:
             refill(obj, contents)
         self.contents = []
         for leaf, gradient in self.redo:
-            self.redo_gradient(leaf, gradient)
+            self.redo_gradient(leaf, gradient) if leaf is not None else gradient()
         for _, run in self.deferred:
             run()
         self.deferred = [(text, nothing) for text, _ in self.deferred]
@@ -285,9 +285,14 @@ class Trace:
         if not self.recording:
             return value
         if kind in ATOMS:
-            seen = ("any", kind) if dynamic and kind in (int, float, bool, str) else ("value", value_key(value))
-            key = self.check(name, "look", seen)
-            return Box(value, name) if key[0] == "any" else value
+            place = (self.origin(name), kind) if kind in WIDENED else None
+            free = (dynamic and kind in (int, float, bool, str)) or place in self.tree.widened
+            key = self.check(name, "look", ("any", kind) if free else ("value", value_key(value)))
+            if key[0] != "any":
+                return value
+            if place is not None:
+                self.tree.widened.add(place)
+            return Box(value, name)
         ours = dynamic and is_ours(kind) and not isinstance(value, (TensorBase, *CLASSES))
         if ours:
             self.foreign.add(id(value))

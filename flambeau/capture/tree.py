@@ -111,7 +111,12 @@ class Tree:
         self.leaver = Leaver()
         self.segments: list[Any] = []
         self.left: list[str] = []
+        # Tensors of Modules, by the id of those and their name, which guards and constants keep alive: that the function replaces (whether
+        # as plain attributes), and that were found to be others at a later call.
+        self.replaced: dict[tuple[int, str], bool] = {}
+        self.varying: set[tuple[int, str]] = set()
         self.parameters: tuple[str, ...] = ()  # of the function, as far as its first capture could tell
+        self.widened: set[Any] = set()  # where numbers were read, and their types, that differed from call to call on some line
         self.cuts: dict[str, None] = {}  # why segments end inside the function
         # The program's functions that were interpreted: their code by its digest, and the blocks at which they were entered.
         self.entered: dict[str, tuple[CodeType, dict[int, Block]]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -120,6 +122,20 @@ NAMED_ONLY: tuple[dtype, ...] = (
 )
 float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu, complex32 = NAMED_ONLY
 BY_NAME: dict[str, dtype] = {d.name: d for d in (*ALL, *NAMED_ONLY)}
+# Python's types, which are taken for the types of their numbers wherever a dtype is asked for.
+_OF_PYTHON: dict[Any, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def dtype_of(kind: Any) -> Any:
+    """A dtype for one of Python's types of numbers; all else as it is.
+
+    >>> from flambeau.core.dtypes import dtype_of
+    >>> dtype_of(float), dtype_of(None)
+    (torch.float64, None)
+    """
+    return _OF_PYTHON.get(kind, kind) if type(kind) is type else kind
+
+
 BY_NUMPY: dict[np.dtype, dtype] = {d.numpy: d for d in ALL}
 
 _SCALAR_NAMES = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 
 class HostNumber(float):
@@ -12,6 +14,8 @@ class HostNumber(float):
     >>> lr = HostNumber.of(lambda: settings["lr"])
     >>> lr * 2, lr.read()
     (0.2, 0.1)
+
+    What is computed of it by Python's arithmetic is such a number too.
     """
 
     __slots__ = ("read",)
@@ -23,6 +27,24 @@ class HostNumber(float):
         number = cls(read())
         number.read = read
         return number
+
+
+def _arithmetic(name: str) -> Callable[[HostNumber, Any], Any]:
+    function = getattr(float, name)
+
+    def method(self: HostNumber, other: Any) -> Any:
+        found = function(self, other)
+        first, known = getattr(self, "read", None), type(other) in (int, float)
+        second = (lambda: other) if known else getattr(other, "read", None)
+        if type(found) is not float or type(first) is not FunctionType or type(second) is not FunctionType:
+            return found
+        return HostNumber.of(lambda: function(float(first()), second()))
+
+    return method
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow"):
+    setattr(HostNumber, f"__{_name}__", _arithmetic(f"__{_name}__"))
 
 
 class HostInteger(int):

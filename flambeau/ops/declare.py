@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from flambeau.core import dtypes
 from flambeau.core.aval import Aval
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.core.symbolic import Dim
 from flambeau.ir.node import Node, carriers
 from flambeau.prims.complex import joined, parts, whole
@@ -120,7 +120,7 @@ class Operator:
 
     def inline(self, arguments: Sequence[Any]) -> Any:
         """The body on nodes, inside another body or graph, promotion included."""
-        by_name = dict(zip(self.names, arguments, strict=True))
+        by_name = {n: dtype_of(v) if type(v) is type else v for n, v in zip(self.names, arguments, strict=True)}
         if self.check is not None:
             self.check(by_name)
         compute, result = self._types(by_name)

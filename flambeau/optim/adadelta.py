@@ -29,6 +29,8 @@ class Adadelta(PerParameterOptimizer):
             "foreach": foreach, "differentiable": differentiable,
         })  # fmt: skip
 
+    _uses_count = False
+
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         state["square_avg"] = zeros_like(parameter)
         state["acc_delta"] = zeros_like(parameter)

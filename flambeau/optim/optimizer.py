@@ -507,8 +507,9 @@ class PerParameterOptimizer(Optimizer):
     """
 
     _absent = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    # Whether `_update` sees to the decay of weights itself.
+    # Whether `_update` sees to the decay of weights itself, and whether it uses the count, whose value a compiled step has to wait for.
     _decays_alone = False
+    _uses_count = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -520,7 +521,8 @@ class PerParameterOptimizer(Optimizer):
         with no_grad():
             for group in self.groups():
                 for bucket in buckets(self, group, self._start):
-                    count = float(bucket.step.add_(1))
+                    step = bucket.step.add_(1)
+                    count = float(step) if self._uses_count else 0.0
                     for parameter, gradient, state in zip(bucket.params, bucket.grads, bucket.states, strict=True):
                         gradient = -gradient if group["maximize"] else gradient
                         if group.get("weight_decay") and not (self._decays_alone or group.get("decoupled_weight_decay")):

@@ -29,6 +29,8 @@ class Rprop(PerParameterOptimizer):
             "capturable": capturable,
         })  # fmt: skip
 
+    _uses_count = False
+
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         rate = next(float(group["lr"]) for group in self.param_groups if any(p is parameter for p in group["params"]))
         state["prev"] = zeros_like(parameter)

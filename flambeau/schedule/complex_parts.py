@@ -31,7 +31,7 @@ def split_complex(graph: Graph, inputs: Sequence[InputSpec], outputs: Sequence[O
 
     One that the graph has as real numbers with an axis of size 2 anyway is that.
     """
-    if not any(n.dtype.is_complex for n in (*graph.inputs, *graph.outputs)):
+    if not any(n.dtype.is_complex for n in graph.nodes()):
         ones = (1,) * len(graph.inputs), (1,) * len(graph.outputs)
         return RealForm(graph, tuple(inputs), tuple(outputs), *ones)
     apart = _read_by_parts(graph) | {graph.inputs[spec.into] for spec in outputs if spec.into is not None}

@@ -14,7 +14,7 @@ from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context, outside_capture
 from flambeau.core.device import cpu
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.core.layout import check_layout, contiguous_format, memory_order, strided
 from flambeau.core.symbolic import Expression, as_size
 from flambeau.interp.eager import allocate
@@ -50,7 +50,7 @@ def finished(
 
 def chosen_type(operator: str, wanted: dtype | None, options: dict[str, Any], otherwise: dtype | None = None) -> dtype:
     """The type of the elements: the one asked for, that of ``out=``, or the usual one; RuntimeError where the first two differ."""
-    out = options.get("out")
+    out, wanted = options.get("out"), dtype_of(wanted)
     if out is None:
         return wanted or otherwise or default_float()
     if wanted is not None and wanted is not out.dtype:
@@ -88,6 +88,7 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
+    dtype = dtype_of(dtype)
     if isinstance(data, TensorBase):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -115,7 +116,7 @@ def tensor(
 
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     """``data`` as a tensor, sharing memory with arrays and tensors of the right dtype."""
-    target = transfer.place(device)
+    target, dtype = transfer.place(device), dtype_of(dtype)
     if isinstance(data, TensorBase):
         return data.to(dtype, device=None if device is None else target)  # type: ignore[attr-defined]
     if isinstance(data, np.ndarray) and data.dtype in dtypes.BY_NUMPY and (dtype is None or dtype.numpy == data.dtype):
@@ -134,7 +135,7 @@ def asarray(
         obj = from_dlpack(obj)
     shareable = isinstance(obj, (TensorBase, np.ndarray))
     if not isinstance(obj, (TensorBase, np.ndarray, list, tuple, int, float, complex)) and _bytes_of(obj) is not None:
-        obj = np.frombuffer(obj, (dtype or default_float()).numpy)
+        obj = np.frombuffer(obj, (dtype_of(dtype) or default_float()).numpy)
     out = as_tensor(obj, dtype, device)
     shared = shareable and (out is obj or (isinstance(obj, np.ndarray) and out.memory.owner is obj))
     if copy is False and not shared:
@@ -179,7 +180,7 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
         raise ValueError(f"frombuffer: object does not implement Python buffer protocol: {type(buffer).__name__}")
     if not size or not count:
         raise ValueError(f"frombuffer: both buffer length ({size}) and count ({count}) must not be 0")
-    out = tensor_over(np.frombuffer(buffer, dtype.numpy, count, offset))
+    out = tensor_over(np.frombuffer(buffer, dtype_of(dtype).numpy, count, offset))
     return out.requires_grad_() if requires_grad else out
 
 
@@ -255,7 +256,7 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, requires_gra
 
 def scalar_tensor(s: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
     """A 0-d tensor with one number, of the default dtype unless given."""
-    return full((), s, dtype=dtype or default_float(), requires_grad=requires_grad, **options)
+    return full((), s, dtype=dtype_of(dtype) or default_float(), requires_grad=requires_grad, **options)
 
 
 def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, requires_grad: bool = False, **options: Any) -> Any:
@@ -264,7 +265,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: dtype | None = None, require
     shape, strides = _shape("empty_strided", (size,)), tuple(int(s) for s in stride)
     if len(shape) != len(strides) or any(s < 0 for s in strides):
         raise RuntimeError(f"empty_strided: needs a stride of 0 or more for each size, got size {list(size)} and stride {list(stride)}")
-    meta = meta_of(shape, dtype or default_float(), strides, device)
+    meta = meta_of(shape, dtype_of(dtype) or default_float(), strides, device)
     memory = allocate(meta.device, meta.extent * meta.dtype.itemsize)
     return finished("empty_strided", dispatch.new_tensor(memory, memory.address, meta), requires_grad, **options)
 
@@ -291,7 +292,7 @@ def _strides_in_order(shape: Sequence[int], order: Sequence[int]) -> list[int]:
 def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Undefined elements in the shape of ``input``, and in its order of dimensions if it has no gaps."""
     meta = input.meta
-    kind = dtype or meta.dtype
+    kind = dtype_of(dtype) or meta.dtype
     device = options["device"] = transfer.place(options.get("device") or meta.device)
     wanted = memory_order("empty_like", memory_format, len(meta.shape))
     if wanted is None and (meta.contiguous or memory_format is contiguous_format):
@@ -307,7 +308,7 @@ def empty_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = 
 def zeros_like(input: Any, *, dtype: dtype | None = None, requires_grad: bool = False, memory_format: Any = None, **options: Any) -> Any:
     """Zeros in the shape and dtype of ``input``."""
     if input.meta.contiguous and memory_format is None and input.meta.device is cpu and not dispatch.level_of([input]):
-        out = ops.zeros(input.meta.shape, dtype or input.meta.dtype)
+        out = ops.zeros(input.meta.shape, dtype_of(dtype) or input.meta.dtype)
         options["device"] = options.get("device") or cpu
         return finished("zeros_like", out, requires_grad, **options)
     out = empty_like(input, dtype=dtype, memory_format=memory_format, **options).zero_()
@@ -439,7 +440,7 @@ def from_file(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """A vector over the first ``size`` elements of a file; if ``shared`` changes go to the file, which grows as needed."""
-    kind = default_float() if dtype is None else dtype
+    kind = default_float() if dtype is None else dtype_of(dtype)
     length = size * kind.itemsize
     if shared:
         with open(filename, "ab") as file:

@@ -9,7 +9,7 @@ import numpy as np
 from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.core.symbolic import as_size
 from flambeau.runtime.generator import Generator as GeneratorState
 from flambeau.runtime.generator import default_generator as default_state
@@ -98,6 +98,7 @@ def randint(
     low = options.pop("low", None)
     high = given.pop() if high is None else high
     low = (given.pop() if given else 0) if low is None else low
+    dtype = dtype_of(dtype)
     low, high = checked_range("randint", low, high, dtype)
     out = drawn(generator, ops.randint, low, high, tuple(as_size(n) for n in size), dtype)
     return finished("randint", out, requires_grad, **options)
@@ -107,6 +108,7 @@ def randperm(n: int, *, generator: Any = None, dtype: dtype = dtypes.int64, requ
     """The numbers below n in random order."""
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative, got {n}")
+    dtype = dtype_of(dtype)
     if n and not dtype.is_inexact and n - 1 > np.iinfo(dtype.numpy).max:
         raise RuntimeError(f"randperm: {dtype} does not hold the numbers below {n}")
     return finished("randperm", drawn(generator, ops.randperm, n, dtype), requires_grad, **options)
@@ -133,7 +135,7 @@ def randint_like(
     given = [int(b) for b in bounds]
     high = given.pop() if high is None else high
     low = (given.pop() if given else 0) if low is None else low
-    bounds = checked_range("randint_like", low, high, dtype or input.meta.dtype)
+    bounds = checked_range("randint_like", low, high, dtype_of(dtype) or input.meta.dtype)
     out = empty_like(input, dtype=dtype, **options).random_(*bounds, generator=generator)
     return out.requires_grad_() if requires_grad else out
 

@@ -12,7 +12,7 @@ from flambeau import ops
 from flambeau.core import dtypes
 from flambeau.core.context import context
 from flambeau.core.device import Device, cpu
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.core.layout import channels_last, contiguous_format, memory_order, preserve_format
 from flambeau.ops.declare import default_float
 from flambeau.runtime.shared_block import SharedBlock
@@ -223,35 +223,39 @@ class MemoryMethods(TensorBase):
     def new_tensor(
         self, data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False
     ) -> Tensor:
-        return creation.tensor(data, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad)
+        return creation.tensor(data, **self._like(dtype, device), requires_grad=requires_grad)
+
+    def _like(self, kind: Any, device: Any) -> dict[str, Any]:
+        """The dtype and device of a new tensor, which are this one's where none are given."""
+        return {"dtype": dtype_of(kind) or self.meta.dtype, "device": device or self.meta.device}
 
     def new_empty(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
         return creation.empty(
-            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+            given_sizes(size), **self._like(dtype, device), requires_grad=requires_grad, **options
         )  # fmt: skip
 
     def new_empty_strided(
         self, size: Any, stride: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
     ) -> Tensor:
         return creation.empty_strided(
-            size, stride, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+            size, stride, **self._like(dtype, device), requires_grad=requires_grad, **options
         )  # fmt: skip
 
     def new_zeros(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
         return creation.zeros(
-            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+            given_sizes(size), **self._like(dtype, device), requires_grad=requires_grad, **options
         )  # fmt: skip
 
     def new_ones(self, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any) -> Tensor:
         return creation.ones(
-            given_sizes(size), dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+            given_sizes(size), **self._like(dtype, device), requires_grad=requires_grad, **options
         )  # fmt: skip
 
     def new_full(
         self, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: Any = False, **options: Any
     ) -> Tensor:
         return creation.full(
-            size, fill_value, dtype=dtype or self.meta.dtype, device=device or self.meta.device, requires_grad=requires_grad, **options
+            size, fill_value, **self._like(dtype, device), requires_grad=requires_grad, **options
         )  # fmt: skip
 
     def new(self, *args: Any) -> Tensor:
@@ -495,7 +499,9 @@ def _cast(x: Any, kind: dtype, memory_format: Any) -> Any:
 
 def _conversion(args: tuple[Any, ...], device: Any, kind: Any, copy: Any) -> tuple[Any, Any, Any]:
     """The dtype and the device that ``to`` was asked for, None where it is to stay, and whether to copy."""
-    for position, value in enumerate(args):
+    kind = dtype_of(kind)
+    for position, given in enumerate(args):
+        value = dtype_of(given)
         if isinstance(value, dtype):
             kind = value
         elif isinstance(value, TensorBase):

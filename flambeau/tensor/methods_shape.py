@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from flambeau import ops
 from flambeau.core.context import context
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.runtime.storage import meta_of
 from flambeau.tensor import creation, dispatch
 from flambeau.tensor import functions_shape as functions
@@ -14,7 +15,6 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import call_into
 
 if TYPE_CHECKING:
-    from flambeau.core.dtypes import dtype
     from flambeau.tensor.tensor_class import Tensor
 
 
@@ -26,8 +26,8 @@ class ShapeMethods(TensorBase):
     # -- shape ------------------------------------------------------------------------------------------
     def view(self, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """The same memory in another shape; with a dtype of the same width, in another type."""
-        if dtype is not None or (len(shape) == 1 and hasattr(shape[0], "itemsize")):
-            return self._viewed_as(shape[0] if dtype is None else dtype)
+        if dtype is not None or (len(shape) == 1 and (hasattr(shape[0], "itemsize") or type(shape[0]) is type)):
+            return self._viewed_as(dtype_of(shape[0] if dtype is None else dtype))
         return ops.view(self, given_sizes(shape) if size is None else tuple(size))
 
     def _viewed_as(self, dtype: dtype) -> Tensor:

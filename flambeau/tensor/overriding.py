@@ -141,7 +141,8 @@ _lock = threading.RLock()
 # What is told for public functions, and the functions as they were written.
 _public: dict[CodeType, Any] = {}  # by the code that they had
 _written: dict[CodeType, FunctionType] = {}
-_names: dict[int, tuple[str, Any]] = {}
+_names: dict[int, tuple[str, Any]] = {}  # filled when one is asked for
+_known = 0  # how much was published then
 
 
 def publish(name: str, namespace: Mapping[str, Any]) -> None:
@@ -195,15 +196,21 @@ def published() -> list[str]:
 
 def name_of(func: Any) -> str | None:
     """A public function's name in torch; None for another."""
-    _fill_names()
-    found = _names.get(id(func))
-    if found is None and hasattr(func, "__self__"):  # an attribute's accessor
-        found = _names.get(id(func.__self__))
-        return f"{found[0]}.{func.__name__}" if found else None
-    return found[0] if found else None
+    owner = getattr(func, "__self__", None)  # of an attribute's accessor
+    if id(func) not in _names and id(owner) not in _names:
+        _fill_names()
+    if id(func) in _names:
+        return _names[id(func)][0]
+    return f"{_names[id(owner)][0]}.{func.__name__}" if id(owner) in _names else None
 
 
 def _fill_names() -> None:
+    """Look through all that is published, if that has become more since the last time."""
+    global _known
+    size = sum(map(len, _namespaces.values()))
+    if size == _known:
+        return
+    _known = size
     for space in published():
         for name, function in overridable(space).items():
             _names.setdefault(id(function), (f"{space}.{name}", function))

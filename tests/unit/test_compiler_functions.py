@@ -107,3 +107,42 @@ def test_functions_of_arrays():
     assert found["sum"].tolist() == [2.0, 3.0] and isinstance(found["sum"], torch.Tensor) and found["n"] == 2
     with pytest.raises(RuntimeError):
         both(torch.ones(2, requires_grad=True))
+
+
+def test_counter_of_a_module_becomes_a_number_that_changes() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    module = Counting()
+    compiled = torch.compile(lambda x: module(module(x)))
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert compiled.tree.captures == 2
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 90.0))
+
+
+def test_a_number_that_changed_on_one_way_is_one_that_changes_on_others() -> None:
+    seen = {"sum": 0.0, "n": 1000}
+
+    def f(x: torch.Tensor, kind: str) -> torch.Tensor:
+        if kind == "a":
+            x = x + 1
+        elif kind == "b":
+            x = x * 2
+        seen["sum"] += 0.5
+        seen["n"] += 1
+        return x * seen["sum"] + seen["n"]
+
+    compiled = torch.compile(f)
+    for kind in "aaaabbbcccabc":
+        before = dict(seen)
+        found = compiled(X, kind)
+        after, seen["sum"], seen["n"] = dict(seen), before["sum"], before["n"]
+        assert torch.equal(found, f(X, kind)) and seen == after
+    assert compiled.tree.captures == 5  # one for each number that changes, and one for each way

@@ -113,3 +113,12 @@ def test_a_dictionary_of_parameters() -> None:
         values[3] = torch.ones(1)  # type: ignore[index]
     with pytest.raises(KeyError):
         values["absent"]
+
+
+def test_parameter_dict_sorts_a_plain_dict_and_shows_types() -> None:
+    made = nn.ParameterDict({"b": nn.Parameter(torch.zeros(2, 3)), "a": torch.ones(1)})
+    assert list(made) == ["a", "b"] == [name for name, _ in made.named_parameters()]
+    assert list(nn.ParameterDict([("b", torch.zeros(1)), ("a", torch.zeros(1))])) == ["b", "a"]
+    made.update(nn.ParameterDict([("d", torch.zeros(1)), ("c", torch.zeros(1))]))
+    assert list(made)[2:] == ["d", "c"]
+    assert repr(made).splitlines()[2] == "    (b): Parameter containing: [torch.FloatTensor of size 2x3]"

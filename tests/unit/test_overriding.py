@@ -456,3 +456,10 @@ def test_has_torch_function():
     assert has_torch_function((1, torch.ones(1), Other())) and has_torch_function(([ones(1)],))
     assert not has_torch_function((1, torch.ones(1), None))
     assert overriding.overrides(Plain) and not overriding.overrides(int)
+
+
+def test_names_of_functions_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert overriding.name_of(torch.add) == "torch.add" and overriding.name_of(len) is None
+    monkeypatch.setattr(overriding, "overridable", None)  # all functions of the library, which takes as long as a thousand operators
+    assert overriding.name_of(torch.Tensor.add) == "torch.Tensor.add" and overriding.name_of(len) is None
+    assert overriding.name_of(torch.Tensor.shape.__get__) == "torch.Tensor.shape.__get__"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,3 +166,32 @@ def test_bytes_seen_as_another_type() -> None:
     np.testing.assert_array_equal(x.view(torch.int32).numpy(), x.numpy().view(np.int32))
     np.testing.assert_array_equal(x.view(torch.uint8).numpy(), x.numpy().view(np.uint8))
     np.testing.assert_array_equal(x.view(torch.float64).numpy(), x.numpy().view(np.float64))
+
+
+PYTHON_TYPES: Any = float, int, bool
+
+
+@pytest.mark.parametrize(("python", "kind"), [(bool, torch.bool), (int, torch.int64), (float, torch.float64), (complex, torch.complex128)])
+def test_types_of_python_stand_for_dtypes(python: Any, kind: torch.dtype) -> None:
+    x = torch.arange(4.0)
+    made = [
+        torch.ones(2, dtype=python), torch.zeros(2, dtype=python), torch.empty(2, dtype=python), torch.full((2,), 1, dtype=python),
+        torch.tensor([1, 0], dtype=python), torch.tensor(1, dtype=python), torch.as_tensor([1, 0], dtype=python),
+        torch.eye(2, dtype=python),
+        torch.as_tensor(x, dtype=python), torch.ones_like(x, dtype=python), torch.zeros_like(x, dtype=python),
+        torch.full_like(x, 1, dtype=python), torch.empty_like(x, dtype=python), x.new_zeros(2, dtype=python), x.new_ones(2, dtype=python),
+        x.new_full((2,), 1, dtype=python), x.new_tensor([1], dtype=python), x.to(python), x.to(dtype=python), x.sum(dtype=python),
+        torch.sum(x, dtype=python), x.prod(0, dtype=python), torch.compile(lambda x: x.to(python))(x),
+        torch.compile(lambda x: torch.ones(2, dtype=python).sum(dtype=python))(x),
+    ]  # fmt: skip
+    assert [m.dtype for m in made] == [kind] * len(made)
+
+
+def test_float_stands_for_float64() -> None:
+    x, wide, whole, truth = torch.arange(2.0), *PYTHON_TYPES
+    made = [torch.rand(2, dtype=wide), torch.randn_like(x, dtype=wide), torch.softmax(x, 0, dtype=wide), x.cumsum(0, dtype=wide),
+            torch.arange(3, dtype=wide), torch.linspace(0, 1, 3, dtype=wide), torch.nn.Linear(2, 2, dtype=wide).weight,
+            torch.nn.Linear(2, 2).to(wide).bias, x.double().view(wide)]  # fmt: skip
+    assert {m.dtype for m in made} == {torch.float64}
+    assert torch.randint(0, 2, (3,), dtype=whole).dtype is torch.int64
+    assert (torch.ones((2, 2), dtype=truth).fill_diagonal_(0)).tolist() == [[False, True], [True, False]]

@@ -67,14 +67,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if not tensor.numel() and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor; pass num_classes")
-    if num_classes == -1 or tensor.numel():
-        if tensor.numel() and int(tensor.min()) < 0:
+    # One truth is all that a given number of classes needs to know, so that a compiled function is the same for all values that fit.
+    if num_classes == -1 or (tensor.numel() and bool(((tensor < 0) | (tensor >= num_classes)).any())):
+        if int(tensor.min()) < 0:
             raise RuntimeError("one_hot: Class values must be non-negative.")
         largest = int(tensor.max())
-        if num_classes == -1:
-            num_classes = largest + 1
-        elif largest >= num_classes:
+        if num_classes != -1:
             raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {largest} for {num_classes} classes.")
+        num_classes = largest + 1
     return ops.one_hot(tensor, num_classes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from flambeau.core.dtypes import dtype
+from flambeau.core.dtypes import dtype, dtype_of
 from flambeau.core.stamps import StampedDict, bump_module_stamp
 from flambeau.nn.modules import native_module
 from flambeau.nn.modules.module_hooks import (
@@ -468,7 +468,9 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype
     """The arguments of ``Module.to`` as device, dtype, non_blocking and memory_format."""
     known = {"device", "dtype", "tensor", "non_blocking", "copy", "memory_format"}
     given: dict[str, Any] = dict(kwargs)
-    for value in args:
+    if "dtype" in given:
+        given["dtype"] = dtype_of(given["dtype"])
+    for value in map(dtype_of, args):
         kind = (
             "tensor" if isinstance(value, Tensor) else "dtype" if isinstance(value, dtype)
             else "non_blocking" if isinstance(value, bool) else "device"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flambeau.nn.modules.module import Module
@@ -17,12 +18,12 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _line(name: str, value: Any) -> str:
+def _line(name: str, value: Any, kind_of: Callable[[Tensor], Any]) -> str:
     if not isinstance(value, Tensor):
         return f"({name}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(str(length) for length in value.size())
-    return f"({name}): {kind} containing: [{value.dtype} of size {size}]"
+    return f"({name}): {kind} containing: [{kind_of(value)} of size {size}]"
 
 
 class ParameterList(Module):
@@ -76,7 +77,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(_line(str(number), value) for number, value in enumerate(self))
+        return "\n".join(_line(str(number), value, lambda tensor: tensor.dtype) for number, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -174,15 +175,17 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Add all of a mapping, or of pairs of name and value."""
+        """Add all of a mapping, or of pairs of name and value. What a plain ``dict`` holds is added in the order of its keys sorted."""
         if not isinstance(parameters, Iterable):
             raise TypeError(f"ParameterDict.update should be called with key/value pairs, but got {type(parameters).__name__}")
         pairs = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs)
         for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(_line(key, value) for key, value in self.items())
+        return "\n".join("  " + _line(key, value, lambda tensor: tensor.type()) for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

@@ -4,6 +4,7 @@ from tests.capture.corpus import (
     arguments,
     batches,
     classes,
+    complex_numbers,
     containers,
     contexts,
     control_flow,
@@ -25,7 +26,7 @@ from tests.capture.corpus.harness import PROGRAMS, Program, compare
 from tests.capture.corpus.stress import stressed
 
 __all__ = [
-    "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions",
-    "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "steps", "stressed", "tensors", "training",
-    "whole",
+    "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "complex_numbers", "containers", "contexts", "control_flow",
+    "errors", "functions", "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "steps", "stressed",
+    "tensors", "training", "whole",
 ]  # fmt: skip

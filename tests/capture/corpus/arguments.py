@@ -186,3 +186,41 @@ def many_arguments_of_changing_order():
 
     a, b = ramp(2), ramp(2) + 5
     return f, [(a, b, a), (b, a, a), (a, a, a), (a, b), (a, b, a)]
+
+
+@program()
+def arguments_unpacked_from_containers_outside():
+    batches = [(ramp(3), ramp(3, start=2.0))]
+
+    def g(a, b=1.0, *rest, **named):
+        return a * 2 + b, len(rest), sorted(named)
+
+    def f(pair, numbers, options):
+        first, *others = pair
+        return (
+            g(*pair), g(*list(pair)), g(first, *others), g(*pair[::-1]), g(*reversed(pair)), g(*batches[0]), torch.sub(*pair),
+            g(first, *numbers), g(*pair, **options), g(first, **options), g(*(v + 1 for v in pair)), g(*map(torch.neg, pair)),
+            g(*zip(*[pair], strict=True))[1:],
+        )  # fmt: skip
+
+    def other():
+        batches[0] = (ramp(3) * 3, ramp(3) - 1)
+
+    def args(k, n, **options):
+        return (ramp(3) * k, ramp(3) + k), n, options
+
+    return f, [args(1, (2.5,)), args(2, (3.5,)), other, args(3, [7, 300]), args(3, [8, 301], c=1), args(4, [8], c=ramp(2))]
+
+
+@program()
+def arguments_unpacked_into_a_module():
+    m = torch.nn.Bilinear(2, 2, 1)
+    for p in m.parameters():
+        torch.nn.init.constant_(p, 0.5)
+
+    def f(batch):
+        loss = m(*batch["x"]).sum()
+        loss.backward()
+        return loss
+
+    return f, [({"x": (ramp(3, 2) * k, ramp(3, 2) + k)},) for k in (1, 2, 3)], lambda: [p.grad for p in m.parameters()]

@@ -303,3 +303,227 @@ def module_recurrent_cell():
         return torch.stack(out, 1), h
 
     return f, [(ramp(2, 3, 2), torch.zeros(2, 3)), (ramp(2, 3, 2), ramp(2, 3)), (ramp(2, 2, 2), torch.zeros(2, 3))], lambda: cell
+
+
+class _Counting(torch.nn.Module):
+    calls_of_all = 0
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.calls = 0
+        self.sizes = 0.5
+        torch.nn.init.constant_(self.layer.weight, 0.25)
+        torch.nn.init.constant_(self.layer.bias, 0.5)
+
+    def forward(self, x):
+        self.calls += 1
+        type(self).calls_of_all += 1
+        self.sizes = self.sizes * 2 + x.shape[0]
+        return self.layer(x) / self.calls
+
+
+@program()
+def module_that_counts_its_calls():
+    m = _Counting()
+    _Counting.calls_of_all = 0
+
+    def f(x):
+        return m(m(x)) + m.calls
+
+    def many():
+        m.calls = 1000
+
+    return f, [(ramp(3, 2),), (ramp(3, 2),), (ramp(3, 2),), many, (ramp(3, 2),), (ramp(2, 2),)], lambda: [m.calls, m.sizes, m.calls_of_all]
+
+
+class _Defaults(torch.nn.Module):
+    calls = 0
+    factor = 2.0
+    mode = "add"
+
+    def forward(self, x):
+        self.calls += 1
+        return self.shift(x * self.factor) if self.mode == "add" else x / self.calls
+
+    def shift(self, x):
+        return x + self.calls
+
+
+@program()
+def module_with_defaults_in_its_class():
+    m = _Defaults()
+    _Defaults.factor = 2.0
+
+    def f(x):
+        return m(m(x))
+
+    def of_class():
+        _Defaults.factor = 3.0
+
+    def of_instance():
+        m.factor, m.mode = 4.0, "divide"
+
+    def of_instance_again():
+        m.shift, m.mode = lambda x: x - 1, "add"
+
+    x = ramp(2)
+    return f, [(x,), (x,), (x,), of_class, (x,), of_instance, (x,), of_instance_again, (x,), (x,)], lambda: m.calls
+
+
+class _Replacing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(ramp(3, 2))
+        self.table = torch.nn.Embedding(3, 2)
+        self.table.weight = torch.nn.Parameter(ramp(3, 2, start=0.5))
+        self.register_buffer("counts", torch.zeros(3))
+        self.last = None
+
+    def forward(self, x):
+        scores = x @ self.weight.t()
+        out = self.table(scores.argmax(1)) + scores.sum(1, keepdim=True)
+        if self.training:
+            self.counts = self.counts * 0.5 + scores.detach().sum(0)
+            self.weight = torch.nn.Parameter(self.weight * 0.5 + self.counts.unsqueeze(1))
+            self.table.weight = torch.nn.Parameter(self.weight / 2)
+        self.last = out
+        return out * self.counts.sum()
+
+
+@program(tolerance=1e-6)
+def module_that_replaces_its_tensors():
+    m = _Replacing()
+
+    def f(x):
+        out = m(x) + m(x * 2)
+        loss = out.square().mean()
+        loss.backward()
+        return loss, m.last, m.weight.sum() + len(list(m.parameters()))
+
+    def reset():
+        m.counts = torch.ones(3)
+
+    def in_place():
+        m.counts.fill_(2.0)
+
+    x = ramp(4, 2)
+    calls = [(x,), (x,), (x,), reset, (x,), m.eval, (x,), in_place, (x,), m.train, (x,), (x,)]
+    return f, calls, lambda: [m.weight, m.weight.grad, m.counts, m.table.weight, m.table.weight.grad]
+
+
+@program(tolerance=1e-5)
+def hooks_that_set_the_weight():
+    torch.manual_seed(1)
+    utils = torch.nn.utils
+    inner = torch.nn.Sequential(utils.weight_norm(torch.nn.Linear(4, 2)))
+    net = torch.nn.Sequential(utils.spectral_norm(torch.nn.Linear(3, 4)), torch.nn.Tanh(), inner)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def f(x):
+        net.zero_grad()
+        loss = net(x).sum() + net(x * 2).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(ramp(2, 3) * k,) for k in (1, 2, 3)] + [net.eval, (ramp(2, 3),), (ramp(2, 3),), net.train, (ramp(2, 3),)]
+    return f, calls, lambda: [*net.parameters(), *net.buffers()]
+
+
+@program()
+def module_that_changes_at_every_call():
+    m = torch.nn.Linear(2, 2)
+
+    def f(x):
+        return m(x)
+
+    def another():
+        m.weight = torch.nn.Parameter(m.weight.detach() * 2)
+
+    torch.nn.init.constant_(m.weight, 0.5)
+    torch.nn.init.constant_(m.bias, 0.5)
+    return f, [(ramp(2, 2),), another] * 12
+
+
+@program(tolerance=1e-6)
+def modes_set_inside():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+    for p in net.parameters():
+        torch.nn.init.constant_(p, 0.25)
+    seen = []
+
+    def f(x, limit):
+        net.train()
+        first = net(x).sum()
+        net.eval()
+        with torch.no_grad():
+            second = net(x).sum()
+        seen.append((net.training, net[1].training))
+        if second.item() > limit:
+            net.train()
+            second = second + net(x * 2).sum()
+        return first, second
+
+    calls = [(ramp(4, 2), 100), (ramp(4, 2), -100), net.eval, (ramp(4, 2), 100), (ramp(4, 2), -100), (ramp(3, 2), 100), (ramp(3, 2), -100)]
+    return f, calls, lambda: [seen, net.training, *net.buffers()]
+
+
+@program(tolerance=1e-6)
+def leaves_frozen_inside():
+    torch.manual_seed(0)
+    critic, actor = torch.nn.Linear(2, 1), torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(actor.parameters(), lr=0.1)
+
+    def f(z, limit):
+        for p in critic.parameters():
+            p.requires_grad = False
+        optimizer.zero_grad()
+        loss = -critic(actor(z).tanh()).mean()
+        loss.backward()
+        optimizer.step()
+        critic.requires_grad_(True)
+        if loss.item() > limit:
+            critic.bias.requires_grad_(False)
+            critic(z[:, :2]).sum().backward()
+        return loss
+
+    def thawed():
+        critic.requires_grad_(True)
+
+    calls = [(ramp(4, 3), 100), (ramp(4, 3), 100), (ramp(4, 3), -100), thawed, (ramp(4, 3), -100), (ramp(4, 3), 100), (ramp(5, 3), -100)]
+    state = lambda: [*actor.parameters(), *[(p.requires_grad, p.grad) for p in critic.parameters()]]  # noqa: E731
+    return f, calls, state
+
+
+@program()
+def parameters_marked_inside():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+
+    def f(x):
+        for k, p in enumerate(net.parameters()):
+            p.requires_grad = k % 2 == 0
+            p.label = getattr(p, "label", 0) + k
+        return x * 2
+
+    def other():
+        net.requires_grad_(True)
+        for p in net.parameters():
+            p.label = 10
+
+    return f, [(ramp(2),), (ramp(2),), other, (ramp(2),), (ramp(2),)], lambda: [(p.requires_grad, p.label) for p in net.parameters()]
+
+
+@program()
+def hook_of_the_library_that_sets_the_weight():
+    m = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    torch.nn.init.constant_(m[0].weight, 0.5)
+    torch.nn.init.constant_(m[0].bias, 0.5)
+    torch.nn.utils.prune.custom_from_mask(m[0], "weight", torch.eye(2))
+
+    def f(x):
+        loss = m(x * 2).sum()
+        loss.backward()
+        return loss
+
+    return f, [(ramp(2, 2) * k,) for k in range(12)], lambda: [m[0].weight_orig.grad, m[0].bias.grad]

@@ -254,3 +254,16 @@ def number_from_dictionary_of_settings():
         settings["steps"] += 1
 
     return f, [(ramp(2),), halve, (ramp(2),), more, (ramp(2),), halve, (ramp(2),), halve, (ramp(2),)]
+
+
+@program()
+def integer_kept_inside_small_and_large():
+    class Holder:
+        pass
+
+    def f(x, n):
+        numbers, by_name, holder = [n], {"n": n}, Holder()
+        holder.n = n
+        return x * numbers[0], x + by_name["n"], x - holder.n, numbers, by_name
+
+    return f, [(ramp(2), n) for n in (1, 2, 3, 300, 4, 301, -6, 256, 257, 2.5, 3.5)]

@@ -191,3 +191,142 @@ def windows_of_one_sequence():
         return value
 
     return step, [(sequence[:, 4 * i : 4 * i + 4],) for i in range(6)], lambda: [p.grad for p in net.parameters()]
+
+
+class _Lion(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr, "momentum": 0.9})
+        self.calls = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.calls += 1
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"], state["mean"] = 0, torch.zeros_like(p)
+                state["step"] += 1
+                state["mean"].mul_(group["momentum"]).add_(p.grad)
+                p.add_(state["mean"].sign() / state["step"] + p.grad, alpha=-group["lr"] / self.calls)
+
+
+class _Nesterov(torch.optim.SGD):
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            kept = self.state[p].setdefault("seen", torch.zeros(()))
+            kept += p.grad.norm().detach()
+        return super().step(closure)
+
+
+class _Halving(torch.optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [base * 0.5**self.last_epoch for base in self.base_lrs]
+
+
+@program(tolerance=1e-6)
+def step_with_an_optimizer_of_the_program():
+    layer = torch.nn.Linear(3, 1)
+    for p in layer.parameters():
+        torch.nn.init.constant_(p, 0.25)
+    optimizer = _Lion(layer.parameters(), 0.1)
+    schedule = _Halving(optimizer)
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(ramp(2, 3) * k,) for k in (1, 2, 3)] + [schedule.step, (ramp(2, 3),), schedule.step, (ramp(2, 3),), (ramp(2, 3),)]
+    return f, calls, lambda: [*layer.parameters(), optimizer.calls, [dict(s) for s in optimizer.state.values()]]
+
+
+@program(tolerance=1e-6)
+def step_with_an_optimizer_derived_from_ours():
+    layer = torch.nn.Linear(3, 1)
+    for p in layer.parameters():
+        torch.nn.init.constant_(p, 0.25)
+    optimizer = _Nesterov(layer.parameters(), 0.1, momentum=0.9)
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def slower():
+        optimizer.param_groups[0]["lr"] = 0.01
+
+    calls = [(ramp(2, 3) * k,) for k in (1, 2, 3)] + [slower, (ramp(2, 3),), (ramp(2, 3),)]
+    return f, calls, lambda: [*layer.parameters(), [s["seen"] for s in optimizer.state.values()]]
+
+
+def _sparse_step(make):
+    torch.manual_seed(0)
+    table, bag = torch.nn.Embedding(6, 3, sparse=True), torch.nn.Sequential(torch.nn.EmbeddingBag(5, 3, mode="sum", sparse=True))
+    loose = torch.nn.Parameter(ramp(4, 3))
+    optimizer = make([*table.parameters(), *bag.parameters(), loose])
+
+    def f(i, target):
+        optimizer.zero_grad()
+        found = table(i) + bag(i.reshape(-1, 1) % 5) + torch.nn.functional.embedding(i % 4, loose, sparse=True)
+        loss = (found.sum(1) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(torch.tensor([k, 2, 5, k]), ramp(4) * k) for k in range(4)]
+    return f, calls, lambda: [*(p.detach() for p in (table.weight, bag[0].weight, loose)), loose.grad.is_sparse]
+
+
+@program(tolerance=1e-5)
+def step_sgd_with_sparse_gradients():
+    return _sparse_step(lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+
+
+@program(tolerance=1e-5)
+def step_adagrad_with_sparse_gradients():
+    return _sparse_step(lambda parameters: torch.optim.Adagrad(parameters, lr=0.1))
+
+
+@program(tolerance=1e-5)
+def step_sparse_adam():
+    return _sparse_step(lambda parameters: torch.optim.SparseAdam(parameters, lr=0.1))
+
+
+def _settings_changed(make, **later):
+    layer = torch.nn.Linear(3, 2, bias=False)
+    torch.nn.init.constant_(layer.weight, 0.25)
+    optimizer = make(layer.parameters())
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def change():
+        optimizer.param_groups[0].update(later)
+
+    return f, [(ramp(2, 3),), (ramp(2, 3),), change, (ramp(2, 3) * 2,), (ramp(2, 3),)], lambda: layer.weight
+
+
+@program(tolerance=1e-6)
+def step_adadelta_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Adadelta(p, lr=0.1), rho=0.5, lr=0.2)
+
+
+@program(tolerance=1e-6)
+def step_muon_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Muon(p, lr=0.1), lr=0.01, momentum=0.5)
+
+
+@program(tolerance=1e-6)
+def step_rprop_with_other_settings():
+    return _settings_changed(lambda p: torch.optim.Rprop(p, lr=0.1), etas=(0.3, 1.5))

@@ -462,3 +462,22 @@ def results_over_one_memory_are_apart():
         return y, y.detach(), y.detach(), y
 
     return f, [(ramp(3),), (ramp(3),), (ramp(3),), (ramp(3, grad=True),), (ramp(3, grad=True),)]
+
+
+@program()
+def random_numbers_that_nothing_reads():
+    def f(x):
+        torch.rand_like(x)
+        first = torch.rand(3)
+        for _ in range(2):
+            left = torch.nn.functional.dropout(x * 2, 0.5)
+        left.normal_()
+        second, third = torch.randn(20), torch.randperm(4)
+        return x + first, third
+
+    def after():
+        seen.append(torch.rand(2).tolist())
+
+    torch.manual_seed(3)
+    seen = []
+    return f, [(ramp(3),), after, (ramp(3),), after, (ramp(3, grad=True),), after, (ramp(2, 3),), after], lambda: seen

@@ -1,0 +1,29 @@
+"""What an operator computes: the nodes between its operands and its results, and what they do besides giving values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flambeau import prims as p
+from flambeau.ir.graph import INPUT
+from flambeau.ir.node import Node, toposort
+
+DIVISIONS = tuple(getattr(p, name) for name in ("div", "floor_div", "rem", "mod") if hasattr(p, name))
+
+
+def within(outputs: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
+    """The nodes that compute nodes from others, these included."""
+    known = set(inputs)
+    return toposort(outputs, lambda n: () if n in known else n.sources)
+
+
+def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
+    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
+    return any(
+        node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point) for node in within(outputs, inputs)
+    )
+
+
+def draws(outputs: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
+    """The random numbers that computing nodes from others draws."""
+    return [n for n in within(outputs, inputs) if n.op is not INPUT and n.op.family == "random" and n not in inputs]
