@@ -201,7 +201,7 @@ def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any], plac
 def _in_state(places: list[list[Any]], number: int) -> bool:
     """Whether a place is what some object holds for a tensor, as optimizers do, so that it may come into being yet."""
     while number >= 0:
-        number, kind, _ = places[number]
+        number, kind, *_ = places[number]
         if kind == "at":
             return True
     return False
