@@ -76,6 +76,8 @@ def fingerprint(module: Any) -> tuple[Any, ...]:
             parts.append((name, type(value), value))
         elif name in BACKWARD_HOOKS:  # such a Module is called as it is
             parts.append((name, bool(value)))
+        elif name in ("_parameters", "_buffers"):
+            parts.append((name, tuple(value), tuple([v if v is None else (id(v), v.meta, v._requires_grad) for v in value.values()])))
         elif isinstance(value, dict):
             parts.append((name, tuple(value), tuple(map(id, value.values()))))
         elif isinstance(value, (tuple, list)):

@@ -148,7 +148,8 @@ class Session:
         if id(module) in self.noted or not self.trace.recording:
             return
         self.noted.update(map(id, module.modules()))
-        guard = ModuleGuard([module])
+        with self.trace.sizes.apart():
+            guard = ModuleGuard([module])
         while not self.trace.check(f"{self.tree.constant(guard)}.failed() is None", "same", True, guard):
             pass
 
