@@ -10,6 +10,7 @@ import operator
 import sys
 import types
 import typing
+import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,7 @@ from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.capture.words import cause
 from flambeau.core.context import context
 from flambeau.core.shape import Size
@@ -85,6 +86,8 @@ ENTERED = frozenset((
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
+# Optimizers whose values decide how they go on: a step in which what they call is compiled by itself.
+DECIDING = ("flambeau.optim.lbfgs",)
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
@@ -232,6 +235,8 @@ class Calls(Operators):
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Modules of the library run natively when all in them are; of others the forward is entered."""
+        if id(module) in self.trace.foreign:
+            return self.host(module, args, kwargs)
         self.note_module(module)
         if is_native_module(module):
             return self.native(module, args, kwargs)
@@ -306,7 +311,8 @@ class Calls(Operators):
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
-        if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
+        weak = held_weakly(owner, args) if module in ("weakref", "_weakref") else ()
+        if any(id(a) in self.trace.inside or holds_pending(a) for a in weak):
             self.trace.leave("a weak reference shows when an object made inside ends")
         silent = function is print or module in OPAQUE or is_trusted_module(module)
         return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
@@ -369,6 +375,9 @@ class Calls(Operators):
             return self.host(function, args, kwargs, forget=False) if found is None else found[0]
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
+        if name == "step" and module in DECIDING:
+            first = (getattr(function, "__func__", function), *([] if owner is None else [owner]))
+            return self.host(self.trace.tree.calling_back, (*first, *args), kwargs)
         if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
@@ -494,13 +503,8 @@ class Calls(Operators):
             elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
                 args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
-        if (
-            special is not None
-            and args
-            and type(static_lookup(type(args[0]), special)) is types.FunctionType
-            and not is_ours(type(args[0]))
-        ):
-            return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
+        if special is not None and args and (method := written(type(args[0]), special)) is not None:
+            return self.call(types.MethodType(method, args[0]), args[1:], kwargs)
         owner = getattr(function, "__self__", None)
         if function is len and isinstance(args[0], TensorBase) and args[0].meta.shape:
             return args[0].meta.shape[0]
@@ -528,11 +532,7 @@ class Calls(Operators):
             return True
         if type(value) in (tuple, list) and not self.outside(value):
             return any(self.outside(v) and self._varies(v) for v in value)
-        return (
-            self.outside(value)
-            and not isinstance(value, (TensorBase, type, types.ModuleType, types.FunctionType))
-            and not is_ours(type(value))
-        )
+        return self.outside(value) and not isinstance(value, (type, types.ModuleType, types.FunctionType)) and not is_sealed(value)
 
     # -- unknown code -----------------------------------------------------------------------------------
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
@@ -666,6 +666,14 @@ def _is_access(function: Any) -> bool:
     """Whether a function is ``super().__getattribute__`` or ``super().__setattr__``, that of object."""
     bound = type(function) is types.MethodWrapperType and function.__objclass__ is object  # type: ignore[attr-defined]
     return bound and function.__name__ in ("__getattribute__", "__setattr__")
+
+
+def held_weakly(owner: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a function of ``weakref`` refers to weakly."""
+    holder, rest = (args[0], args[1:]) if owner is None and args else (owner, args)
+    if isinstance(holder, weakref.WeakValueDictionary):
+        return rest
+    return rest[:1] if isinstance(holder, (weakref.WeakKeyDictionary, weakref.WeakSet)) else args[:1]
 
 
 def _holds_function(cell: Any) -> bool:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from flambeau.capture.machine import StepLimitReached, Unsupported
@@ -63,6 +63,7 @@ class CompiledFunction:
         """Drop what was captured."""
         shadow = config.shadow if self.shadow is None else self.shadow
         self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
+        self.tree.calling_back = CallingBack(self)
         self.residual: Residual | None = None
         self._keys: list[str] = []
         self._revived = False  # the tree comes from another process and no call has gone through it yet
@@ -262,6 +263,34 @@ class CompiledFunction:
         self._note("runs_eagerly", f"runs eagerly: {reason}")
         events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)
+
+
+class CallingBack:
+    """Calls a function that decides by values, and runs what it is given again and again: that is compiled by itself."""
+
+    __name__ = "calling_back"
+
+    def __init__(self, outer: CompiledFunction) -> None:
+        self.outer = weakref.ref(outer)
+        self.compiled: CompiledFunction | None = None
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(*map(self._compile, args), **{k: self._compile(v) for k, v in kwargs.items()})
+
+    def _compile(self, value: Any) -> Any:
+        outer = self.outer()
+        if outer is None or type(value) not in (FunctionType, MethodType):
+            return value
+        if self.compiled is None:
+            settings = {n: getattr(outer, n) for n in ("recompile_limit", "dynamic", "backend", "shadow")}
+            self.compiled = CompiledFunction(call_it, **settings)
+            self.compiled.name = f"what {outer.name} hands on"
+        return partial(self.compiled, value)
+
+
+def call_it(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function."""
+    return function(*args, **kwargs)
 
 
 def performed(found: Exit) -> bool:

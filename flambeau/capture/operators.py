@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.symbolic import Expression, is_nonnegative
 from flambeau.tensor.base import TensorBase
@@ -60,7 +60,7 @@ class Operators(Places):
         if isinstance(a, (list, dict, set)):
             self.trace.lasts(a)
         method = static_lookup(type(a), special)
-        if type(method) is types.FunctionType and not is_ours(type(a)):
+        if written(type(a), special) is not None:
             found = self.call(method, (a, b), {})
             if found is not NotImplemented:
                 return found
@@ -138,7 +138,7 @@ class Operators(Places):
         if type(b) is not type(a) and issubclass(type(b), type(a)) and static_lookup(type(b), back) is not static_lookup(type(a), back):
             ways.reverse()
         methods = [static_lookup(type(owner), special) for owner, special, _ in ways]
-        if not any(type(m) is types.FunctionType and not is_ours(type(o)) for m, (o, _, _) in zip(methods, ways, strict=True)):
+        if not any(written(type(owner), special) is not None for owner, special, _ in ways):
             return self._native_operation(act, a, b)
         for method, (owner, _, other) in zip(methods, ways, strict=True):
             if method is None:
@@ -150,7 +150,7 @@ class Operators(Places):
 
     def _native_operation(self, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         fixed = (type, types.ModuleType, types.FunctionType)
-        if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, fixed) for v in (a, b)):
+        if any(self.outside(v) and not is_sealed(v) and not isinstance(v, fixed) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
         if isinstance(a, tuple) and isinstance(b, tuple):  # shapes
             return act(self.sized(a), self.sized(b))
@@ -170,9 +170,11 @@ class Operators(Places):
             sign = {"neg": "-", "pos": "+", "invert": "~"}[name.rstrip("_")]
             found, value = self.trace.step(f"{sign}{a.name}", lambda: act(a.value))
             return Box(value, found)
-        method = static_lookup(type(a), f"__{name.rstrip('_')}__")
-        if type(method) is types.FunctionType and not is_ours(type(a)):
+        method = written(type(a), f"__{name.rstrip('_')}__")
+        if method is not None:
             return self.call(method, (a,), {})
+        if self.outside(a) and not is_sealed(a):
+            return self.host(act, (a,), {}, flush=False, forget=False)
         return act(a)
 
     def is_same(self, a: Any, b: Any) -> bool:
@@ -191,13 +193,13 @@ class Operators(Places):
     def contains(self, container: Any, item: Any) -> Any:
         container = self.trace.fix(container)
         method = static_lookup(type(container), "__contains__")
-        if type(method) is types.FunctionType and not is_ours(type(container)):
+        if written(type(container), "__contains__") is not None:
             return self.call(method, (container, item), {})
         if isinstance(container, TensorBase):
             return self.host(operator.contains, (container, item), {}, forget=False)
         if method is None and self._iterates_in_python(container):
             return any(self.truth(self.compare("eq", v, item)) for v in self._items(container))
-        if (self.outside(container) and not is_ours(type(container))) or varies(item):
+        if (self.outside(container) and not is_sealed(container)) or varies(item):
             return self.host(operator.contains, (container, item), {}, flush=holds_pending((container, item)), forget=False)
         return operator.contains(container, self.fixed(item))
 
@@ -214,20 +216,19 @@ class Operators(Places):
             return self.truth(found) if type(found) is Box else bool(found)
         for special in ("__bool__", "__len__"):
             method = static_lookup(kind, special)
-            if type(method) is types.FunctionType and not is_ours(kind):
+            if written(kind, special) is not None:
                 return self.truth(self.call(method, (value,), {}))
             if method is not None:
                 break
-        if self.outside(value) and method is not None and not is_ours(kind):
+        if self.outside(value) and method is not None and not is_sealed(value):
             return self.trace.check(f"bool({self.namer.name(value)})", "truth", bool(value))
         return bool(value)
 
     # -- iteration --------------------------------------------------------------------------------------
     def _iterates_in_python(self, value: Any) -> bool:
-        kind = type(value)
-        if isinstance(value, type) or is_ours(kind):
+        if isinstance(value, type):
             return False
-        return any(type(static_lookup(kind, name)) is types.FunctionType for name in ("__iter__", "__next__", "__getitem__"))
+        return any(written(type(value), name) is not None for name in ("__iter__", "__next__", "__getitem__"))
 
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)
@@ -235,13 +236,13 @@ class Operators(Places):
         method = static_lookup(kind, "__iter__")
         if isinstance(value, TensorBase):
             return iter(value.unbind(0)) if value.meta.shape else iter(value)  # type: ignore[attr-defined]
-        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(value, self.own_generators):
+        if written(kind, "__iter__") is not None and not isinstance(value, self.own_generators):
             return self.call(method, (value,), {})
         if isinstance(value, self.own_generators):
             return value
         if method is None and self._iterates_in_python(value):
             return self.call(_sequence_iterator, (value,), {})
-        if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
+        if self.outside(value) and (not is_sealed(value) or self.is_data(kind) or id(value) in self.trace.foreign):
             return self.host(iter, (value,), {}, flush=False, forget=False)
         if is_module(value):
             self.note_module(value)
@@ -250,8 +251,8 @@ class Operators(Places):
     def advance(self, iterator: Any) -> Any:
         if isinstance(iterator, self.own_generators):
             return next(iterator)
-        method = static_lookup(type(iterator), "__next__")
-        if type(method) is types.FunctionType and not is_ours(type(iterator)):
+        method = written(type(iterator), "__next__")
+        if method is not None:
             return self.call(method, (iterator,), {})
         if self.outside(iterator):
             return self.host(next, (iterator,), {}, flush=self.is_data(type(iterator)), forget=type(iterator) not in BUILTIN_ITERATORS)

@@ -12,7 +12,7 @@ from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.naming import CONTAINERS, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, is_sealed, static_lookup, tuple_like, varies, written
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -43,6 +43,7 @@ class Places(Semantics):
 
     namer: Namer
     session: Any
+    is_entered: Callable[[types.FunctionType], bool]
 
     @property
     def trace(self) -> Any:
@@ -204,6 +205,8 @@ class Places(Semantics):
         kind = type(module)
         self.note_module(module)
         found = static_lookup(kind, name, MISSING)
+        if id(module) in self.trace.foreign and type(found) not in (property, types.FunctionType):
+            return self.host(getattr, (module, name), {}, flush=False, forget=False)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
             return types.MethodType(found, module)
@@ -222,18 +225,18 @@ class Places(Semantics):
 
     def note_module(self, module: Any) -> None:
         """The line depends on the structure of this Module."""
-        if id(module) not in self.trace.inside:
+        if id(module) not in self.trace.inside and id(module) not in self.trace.foreign:
             self.session.note_module(module)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
-        getter, fallback = static_lookup(kind, "__getattribute__"), static_lookup(kind, "__getattr__")
-        if type(getter) is not types.FunctionType or is_ours(kind):
+        getter, fallback = written(kind, "__getattribute__"), written(kind, "__getattr__")
+        if getter is None:
             return self.attribute_of(obj, name, getattr)
         try:
             return self.call(getter, (obj, name), {})
         except AttributeError:
-            if type(fallback) is not types.FunctionType:
+            if fallback is None:
                 raise
             return self.call(fallback, (obj, name), {})
 
@@ -242,8 +245,10 @@ class Places(Semantics):
         kind = type(obj)
         found = static_lookup(kind, name, MISSING)
         if type(found) is property:
-            if type(found.fget) is types.FunctionType and not is_ours(kind):
+            if type(found.fget) is types.FunctionType and (not is_ours(kind) or self.is_entered(found.fget)):
                 return self.call(found.fget, (obj,), {})
+            if self.outside(obj) and is_ours(kind) and not is_sealed(obj):
+                return self.host(read, (obj, name), {}, flush=False, forget=False)
             return read(obj, name)
         getter = None if found is MISSING else static_lookup(type(found), "__get__")
         in_python = type(getter) is types.FunctionType
@@ -260,8 +265,8 @@ class Places(Semantics):
         if in_python:
             return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
-            fallback = static_lookup(kind, "__getattr__")
-            if type(fallback) is types.FunctionType and not is_ours(kind) and read is getattr:
+            fallback = written(kind, "__getattr__")
+            if fallback is not None and read is getattr:
                 return self.call(fallback, (obj, name), {})
             here = not self.trace.ghost or kind is super  # super finds what classes hold
             return read(obj if here else object.__new__(_Empty), name)
@@ -274,33 +279,33 @@ class Places(Semantics):
         attributes = getattr(obj, "__dict__", None)
         if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
             return MISSING
-        if not self.outside(obj) or is_ours(type(obj)):
+        if not self.outside(obj) or is_sealed(obj):
             return self.boxed(attributes[name]) if name in attributes else MISSING
         text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
         return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
 
     def _from_native(self, obj: Any, name: str) -> Any:
         """An attribute that a descriptor written in C gives: a slot, a field."""
-        if not self.outside(obj) or is_ours(type(obj)) or isinstance(obj, types.FunctionType):
+        if not self.outside(obj) or is_sealed(obj) or isinstance(obj, types.FunctionType):
             return self.boxed(getattr(obj, name))
         return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
 
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
         trace = self.trace
-        setter = static_lookup(kind, "__setattr__")
-        if type(setter) is types.FunctionType and not is_ours(kind):
+        setter = written(kind, "__setattr__")
+        if setter is not None:
             self.call(setter, (obj, name, value), {})
             return
         found = static_lookup(kind, name, MISSING)
-        if type(found) is property and type(found.fset) is types.FunctionType and not is_ours(kind):
+        if type(found) is property and type(found.fset) is types.FunctionType and (not is_ours(kind) or self.is_entered(found.fset)):
             self.call(found.fset, (obj, value), {})
             return
         if found is not MISSING and type(static_lookup(type(found), "__set__")) is types.FunctionType:
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        plain = self.outside(obj) and not is_ours(kind)
+        plain = self.outside(obj) and not (is_sealed(obj) and (name in MODULE_STATE or kind.__module__.startswith("flambeau.")))
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
@@ -330,13 +335,13 @@ class Places(Semantics):
     def subscript(self, holder: Any, key: Any) -> Any:
         obj: Any = self.trace.fix(holder)
         kind = type(obj)
-        method = static_lookup(kind, "__getitem__")
-        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
+        method = written(kind, "__getitem__")
+        if method is not None:
             return self.call(method, (obj, key), {})
         if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
         key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
-        if is_module(obj):
+        if is_module(obj) and id(obj) not in self.trace.foreign:
             self.note_module(obj)
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
@@ -396,8 +401,8 @@ class Places(Semantics):
 
     def _change_item(self, obj: Any, key: Any, value: Any, method: str) -> None:
         rest = () if value is MISSING else (value,)
-        found = static_lookup(type(obj), method)
-        if type(found) is types.FunctionType and not is_ours(type(obj)) and not isinstance(obj, TensorBase):
+        found = written(type(obj), method)
+        if found is not None:
             self.call(found, (obj, key, *rest), {})
             return
         act: Any = operator.setitem if rest else operator.delitem
