@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from flambeau.capture.regions import loosely
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
@@ -189,7 +190,8 @@ def outcome_of(tree: Tree, check: Check, variables: dict[str, Any]) -> Any:
 
 def scope_of(tree: Tree) -> dict[str, Any]:
     """The names that programs use."""
-    return {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, **{f"{name}_of": look for name, look in LOOKS.items()}}
+    looks = {f"{name}_of": look for name, look in LOOKS.items()}
+    return {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, "apart_of": loosely, **looks}
 
 
 def _steps_within(lines: list[str]) -> list[list[str]]:

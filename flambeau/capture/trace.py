@@ -57,6 +57,7 @@ class Trace:
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
+        self.made_tensors: dict[int, Any] = {}  # references to tensors that the recorder made, by id
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
@@ -392,6 +393,11 @@ class Trace:
         if twin is not None:
             twin.entry, twin.output, twin._requires_grad = real.entry, real.output, real._requires_grad
             twin.seen_version = real.seen_version
+
+    def was_made(self, tensor: Any) -> bool:
+        """Whether a tensor was made by this interpretation."""
+        made = self.made_tensors.get(id(tensor))
+        return made is not None and made() is tensor
 
     def know_also(self, value: Any, name: str) -> None:
         """Another object stands for what is in a variable: of a ghost and its replay, one each."""
