@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
+import heapq
 import itertools
 import math
 import operator
+import statistics
 import sys
 import types
 import typing
@@ -20,7 +23,7 @@ from flambeau.capture.custom import attempted, call_function
 from flambeau.capture.guards import BACKWARD_HOOKS
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
+from flambeau.capture.operators import WITH_NUMBERS, Operators, chained, counted, formatted, sliced, until, zipped
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
@@ -56,7 +59,7 @@ OPAQUE = frozenset((
     "threading", "subprocess", "numpy", "tqdm", "pathlib", "io", "tempfile", "shutil", "glob", "uuid", "hashlib", "urllib", "string",
     "textwrap", "pprint", "decimal", "fractions", "statistics", "struct", "csv", "argparse", "unittest", "pytest", "_pytest", "weakref",
     "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
-    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
+    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs", "heapq", "_heapq",
 ))  # fmt: skip
 # Methods of tensors that give their values away.
 VALUES = frozenset((
@@ -311,6 +314,8 @@ class Calls(Operators):
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
+        if self._hashes(function) and function in GATHERING:
+            args = tuple(map(self.gathered, args))
         weak = held_weakly(owner, args) if module in ("weakref", "_weakref") else ()
         if any(id(a) in self.trace.inside or holds_pending(a) for a in weak):
             self.trace.leave("a weak reference shows when an object made inside ends")
@@ -322,17 +327,21 @@ class Calls(Operators):
         return hasattr(value, "__next__")
 
     @staticmethod
-    def _is_pure(function: Any) -> bool:
-        try:
-            return function in PURE
-        except TypeError:
-            return False
+    def _hashes(function: Any) -> bool:
+        return type(function).__hash__ is not None and type(getattr(function, "__self__", None)).__hash__ is not None
+
+    def _is_pure(self, function: Any) -> bool:
+        return self._hashes(function) and function in PURE
 
     def plain(self, value: Any) -> Any:
         if type(value) is Box:
             return value.value
         if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
             return tuple([self.plain(v) for v in value])
+        if type(value) is types.FunctionType and id(value) in self.trace.inside:  # numbers leave their boxes where it is called natively
+            for cell in value.__closure__ or ():
+                if cell != types.CellType() and type(cell.cell_contents) is Box:
+                    cell.cell_contents = self.kept(cell.cell_contents)
         return self.trace.original(self.trace.sizes.plain(value))
 
     def is_own(self, function: Any, owner: Any) -> bool:
@@ -357,6 +366,9 @@ class Calls(Operators):
         if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
             self.hooked.add(id(owner))
             return self.host(function, args, kwargs, forget=False)
+        if is_module(owner) and name in SWITCHES and id(owner) not in self.trace.inside:
+            self.session.noted.difference_update(map(id, owner.modules()))  # they are looked at anew
+            return self.host(function, args, kwargs, flush=name not in ("train", "eval"), forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
         if name in EXPORTS:
@@ -407,7 +419,7 @@ class Calls(Operators):
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
             alias = ALIASES.get(name, name)
-            return self._for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
+            return self.for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
         return self.brought_in(self.sized(value))
@@ -418,7 +430,8 @@ class Calls(Operators):
             if name not in READERS:
                 self.trace.lasts(owner)
             if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
-                args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
+                gathers = name in ("extend", "update")
+                args = tuple([self.kept(self.gathered(self.brought_in(a)) if gathers else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
             if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
@@ -439,6 +452,11 @@ class Calls(Operators):
         if name not in READERS:
             self._wrote_all(owner)
         return found
+
+    def gathered(self, value: Any) -> Any:
+        """What code that is not interpreted goes through: the items of something that is."""
+        runs = isinstance(value, Generator) or (not isinstance(value, TensorBase) and self._iterates_in_python(value))
+        return [self.kept(v) for v in self._items(value)] if runs else value
 
     def _wrote_all(self, owner: Any) -> None:
         self.trace.wrote(owner, None, None)
@@ -497,6 +515,8 @@ class Calls(Operators):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
+        if function in LAZILY and any(self._iterates_in_python(v) or isinstance(v, Generator) for v in args):
+            return self.machine.call_function(LAZILY[function], args, kwargs)
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
@@ -695,7 +715,8 @@ HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
-    "lerp_": "lerp",
+    "lerp_": "lerp", "clip": "clamp", "clip_": "clamp", "clamp_": "clamp", "masked_fill_": "masked_fill", "fill_": "fill",
+    "leaky_relu_": "leaky_relu", "addcmul_": "addcmul", "clamp_min_": "clamp_min", "clamp_max_": "clamp_max",
 }  # fmt: skip
 SPECIAL = {
     len: "__len__",
@@ -715,7 +736,15 @@ OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max
 SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
-CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
+# Those that go through all that they are given, and those that do it as far as they are asked.
+CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
+GATHERING = frozenset((
+    getattr(collections, "_count_elements"), collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest,  # noqa: B009
+    statistics.mean, statistics.fmean, statistics.median, statistics.stdev, statistics.variance,
+))  # fmt: skip
+LAZILY: dict[Any, Any] = {enumerate: counted, zip: zipped, itertools.islice: sliced, itertools.chain: chained}
+# Methods of Modules that change what calls of them do.
+SWITCHES = frozenset(("train", "eval", "requires_grad_", "to", "half", "float", "double", "bfloat16"))
 BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 

@@ -19,7 +19,11 @@ from flambeau.tensor.base import TensorBase
 __all__ = ["NamedRead", "Operators"]
 
 # Operations of tensors and numbers in which a number is an operand like another tensor.
-WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge", "lerp"))
+WITH_NUMBERS = frozenset((
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "rsub", "remainder", "lt", "le", "eq", "ne", "gt", "ge", "lerp", "clamp",
+    "clamp_min", "clamp_max", "masked_fill", "fill", "full", "full_like", "new_full", "index_fill", "where", "leaky_relu", "addcmul",
+    "addmm", "baddbmm", "softplus", "elu", "celu", "threshold", "hardtanh", "hardshrink", "softshrink", "linspace", "nan_to_num",
+))  # fmt: skip
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
 # What sizes do among each other; their comparisons become predicates.
@@ -65,7 +69,7 @@ class Operators(Places):
             if found is not NotImplemented:
                 return found
         elif isinstance(a, TensorBase) or method is not None:
-            return self.attempt(act, (a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
+            return self.attempt(act, (a, self.for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
         return self._operate(name, act, a, b)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
@@ -110,7 +114,7 @@ class Operators(Places):
     def _with_box(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         other = b if type(a) is Box else a
         if isinstance(other, TensorBase):
-            return self.attempt(act, (self._for_tensor(name, a), self._for_tensor(name, b)), {})
+            return self.attempt(act, (self.for_tensor(name, a), self.for_tensor(name, b)), {})
         if type(other) is not Box and type(other) not in ATOMS:
             return self._operate(name, act, self.trace.fix(a), self.trace.fix(b))
         if not self.trace.recording:
@@ -120,7 +124,7 @@ class Operators(Places):
         found, value = self.trace.step(f"{names[0]} {sign} {names[1]}", lambda: act(x, y))
         return Box(value, found)
 
-    def _for_tensor(self, name: str, value: Any) -> Any:
+    def for_tensor(self, name: str, value: Any) -> Any:
         """A number that meets a tensor: an input of the segment where the operation takes numbers like tensors."""
         value = self.as_box(value)
         if type(value) is not Box:
@@ -377,3 +381,60 @@ def formatted(value: Any, conversion: str | None, spec: Any) -> str:
 BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {
     zip, enumerate, reversed, map, filter,
 }  # fmt: skip
+
+
+def counted(iterable: Any, start: int = 0) -> Any:
+    """What ``enumerate`` does."""
+    for item in iterable:
+        yield start, item
+        start += 1
+
+
+def zipped(*iterables: Any, strict: bool = False) -> Any:
+    """What ``zip`` does."""
+    iterators = [iter(one) for one in iterables]
+    while iterators:
+        found: list[Any] = []
+        for position, iterator in enumerate(iterators):
+            try:
+                found.append(next(iterator))
+            except StopIteration:
+                check_lengths(iterators, position, strict)
+                return
+        yield tuple(found)
+
+
+def check_lengths(iterators: list[Any], position: int, strict: bool) -> None:
+    """ValueError where one of the iterators ended before others that must be as long."""
+    if not strict:
+        return
+    others = f"argument{'s 1-' if position > 1 else ' '}{position}"
+    if position > 0:
+        raise ValueError(f"zip() argument {position + 1} is shorter than {others}")
+    for later, iterator in enumerate(iterators[1:], 1):
+        try:
+            next(iterator)
+        except StopIteration:
+            continue
+        raise ValueError(f"zip() argument {later + 1} is longer than argument{'s 1-' if later > 1 else ' '}{later}")
+
+
+def sliced(iterable: Any, *bounds: Any) -> Any:
+    """What ``itertools.islice`` does."""
+    limits = slice(*bounds)
+    start, stop, step = limits.start or 0, limits.stop, limits.step or 1
+    iterator, at = iter(iterable), 0
+    while stop is None or at < max(start, stop):
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        if at >= start and (at - start) % step == 0 and (stop is None or at < stop):
+            yield item
+        at += 1
+
+
+def chained(*iterables: Any) -> Any:
+    """What ``itertools.chain`` does."""
+    for iterable in iterables:
+        yield from iterable

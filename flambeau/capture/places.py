@@ -44,6 +44,7 @@ class Places(Semantics):
     namer: Namer
     session: Any
     is_entered: Callable[[types.FunctionType], bool]
+    for_tensor: Callable[[str, Any], Any]
 
     @property
     def trace(self) -> Any:
@@ -95,6 +96,7 @@ class Places(Semantics):
             return
         kept = self.outward(value)
         self.trace.reads[id(cell), "cell"] = (value, cell)
+        self.trace.touched.add((id(cell), "cell"))
         self.write(lambda: f"{found[1]}.cell_contents = {self.namer.name(value)}", lambda: setattr(cell, "cell_contents", kept), value)
 
     def _let_out(self, cell: Any) -> tuple[Any, str] | None:
@@ -212,16 +214,18 @@ class Places(Semantics):
             return types.MethodType(found, module)
         if type(found) is property and type(found.fget) is types.FunctionType and not is_trusted_module(found.fget.__module__):
             return self.call(found.fget, (module,), {})
-        if name in module.__dict__:
-            value = module.__dict__[name]
-            library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
-            if library or id(module) in self.trace.inside:
-                return value
+        library = name in MODULE_STATE or kind.__module__.startswith("flambeau.")
+        if library or id(module) in self.trace.inside:
+            return module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+        if not any(name in module.__dict__[registry] for registry in ("_parameters", "_buffers", "_modules")):
             text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
-            found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
-            if found is not MISSING:
-                return found
-        return getattr(module, name)
+            own = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
+            if own is not MISSING:
+                return own
+            if found is not MISSING and static_lookup(type(found), "__get__") is None:
+                return self._of_class(kind, name)
+        fallback = written(kind, "__getattr__") if found is MISSING else None
+        return getattr(module, name) if fallback is None else self.call(fallback, (module, name), {})
 
     def note_module(self, module: Any) -> None:
         """The line depends on the structure of this Module."""
@@ -305,7 +309,8 @@ class Places(Semantics):
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        plain = self.outside(obj) and not (is_sealed(obj) and (name in MODULE_STATE or kind.__module__.startswith("flambeau.")))
+        sealed = is_sealed(obj) and (name in MODULE_STATE or kind.__module__.startswith("flambeau."))
+        plain = (self.outside(obj) or (is_module(obj) and id(obj) not in trace.inside)) and not sealed
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
@@ -407,11 +412,18 @@ class Places(Semantics):
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            self.attempt(act, (obj, *[self.sized(self.brought_in(v)) for v in (key, *rest)]), {})
+            held = [self.for_tensor("fill", v) if type(v) is Box else self.sized(self.brought_in(v)) for v in rest]
+            self.attempt(act, (obj, self.sized(self.brought_in(key)), *held), {})
             return
         if not self.outside(obj):
             self.trace.lasts(obj)
             act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
+            return
+        if varies(key) and isinstance(obj, (list, dict)):
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
+            self.trace.wrote(obj, None, None)
+            for place in [k for k in self.trace.reads if k[0] == id(obj)]:
+                del self.trace.reads[place]
             return
         key = self.fixed(key)
         kept = [self.outward(v) for v in rest]

@@ -7,6 +7,7 @@ reach the graph: what is left at the end is the last value of every storage that
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -147,8 +148,8 @@ class Recorder:
             return self.state(tensor)
         if found is None:
             view = None if _is_base(tensor) else tensor.view_of
-            alone = self.sizes.is_tracked(tensor) and not self.sizes.trace.was_made(tensor)
-            owner = view.base if view is not None and view.base.memory is tensor.memory and not alone else tensor
+            shown = view is not None and view.base.memory is tensor.memory and not self._varies_alone(tensor)
+            owner = view.base if view is not None and shown else tensor
             return self._add_input(owner)
         return found if found.tensor is None else self._part(tensor, found)
 
@@ -165,6 +166,10 @@ class Recorder:
         if id(tensor.memory) not in self.arguments:
             self.shared.append((tensor, first.tensor))
         return self._add_input(tensor)
+
+    def _varies_alone(self, tensor: Any) -> bool:
+        """Whether a tensor from outside has variable sizes, which how it was made of its base says nothing about."""
+        return self.sizes.is_tracked(tensor) and not self.sizes.trace.was_made(tensor)
 
     def declare(self, arguments: Sequence[Any]) -> None:
         """Make arguments inputs as they are, also views of something else; later segments do where they first use one."""
@@ -232,10 +237,15 @@ class Recorder:
 
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
-        view: View | None = tensor.view_of
-        if view is not None and view.base.meta is state.meta and same_offset(self.sizes.offset(view.base), state.offset) and view.steps:
+        view: View | None = None if self._varies_alone(tensor) else tensor.view_of
+        steps = () if view is None else view.steps
+        if view is not None and not (view.base.meta is state.meta and same_offset(self.sizes.offset(view.base), state.offset)):
+            shown = None if state.tensor is None else state.tensor.view_of  # which may be a view itself
+            further = shown is not None and shown.base is view.base and all(map(operator.is_, shown.steps, steps))
+            steps = steps[len(shown.steps) :] if shown is not None and further else ()
+        if steps:
             node = base
-            for step in view.steps:
+            for step in steps:
                 node = step.through(node)
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node

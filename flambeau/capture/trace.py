@@ -432,7 +432,7 @@ class Trace:
     def wrote(self, obj: Any, key: Any, value: Any) -> None:
         """A place was written: what was read of it, or of another object of that kind that may be the same one, is forgotten."""
         kind = type(obj)
-        for known in [k for k in self.reads if k[0] != id(obj) and self._may_be(k[0], kind)]:
+        for known in [k for k in self.reads if k[0] != id(obj) and k[1] != "cell" and self._may_be(k[0], kind)]:
             del self.reads[known]
         for known in [k for k in self.reads if k[0] == id(obj) and (k[1] == "*" or k[1] == ("length",))]:
             del self.reads[known]

@@ -10,11 +10,14 @@ from tests.capture.corpus import (
     errors,
     functions,
     generators,
+    idioms,
     libraries,
     modules,
     numbers,
     overriding,
     posts,
+    practices,
+    regions,
     reports,
     steps,
     tensors,
@@ -26,6 +29,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "containers", "contexts", "control_flow", "errors", "functions",
-    "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "steps", "stressed", "tensors", "training",
-    "whole",
+    "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices", "regions", "reports", "steps",
+    "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
