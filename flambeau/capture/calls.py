@@ -360,7 +360,7 @@ class Calls(Operators):
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
         if tensor_method and name in HOOKS_OF_TENSORS:
             return self._set_hook(function, owner, args, kwargs)
-        marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
+        marks = tensor_method and name in MARKS and any(map(self._lasts, (owner, *args[:1])))
         if marks or self._resizes(name, owner, args, kwargs):
             return self.host(function, args, kwargs, forget=False)
         if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
@@ -403,6 +403,11 @@ class Calls(Operators):
             found = attempted(self, lambda: self.attempt(function, plain, options))
             return self.host(function, args, kwargs) if found is None else found[0]
         return self.attempt(function, plain, options)
+
+    def _lasts(self, value: Any) -> bool:
+        """Whether a value is a tensor that was there before, or has been let out."""
+        held = isinstance(value, TensorBase) and value.memory.pending is None and not self.trace.was_made(value)
+        return isinstance(value, TensorBase) and (held or self.outside(value))
 
     def _resizes(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a tensor gets another size; what was known of its sizes ends here."""

@@ -16,6 +16,7 @@ from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, is_sealed, s
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.creation import tensor as tensor_of
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
 
@@ -345,7 +346,7 @@ class Places(Semantics):
             return self.call(method, (obj, key), {})
         if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
-        key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
+        key = self.sized(self.brought_in(self._index(key))) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj) and id(obj) not in self.trace.foreign:
             self.note_module(obj)
             return get_item(obj, key)
@@ -357,6 +358,16 @@ class Places(Semantics):
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+
+    def _index(self, key: Any) -> Any:
+        """An index of a tensor: positions in a list that change are a tensor of every call."""
+        if type(key) is tuple and not self.outside(key):
+            return tuple([self._index(k) for k in key])
+        if type(key) is not list or not self.trace.recording:
+            return key
+        items = self.brought_in(key, fixed=False) if self.outside(key) else [self.boxed(v) for v in key]
+        changing = any(type(v) is Box for v in items) and all(type(v.value if type(v) is Box else v) is int for v in items)
+        return self.host(tensor_of, (key,), {}, flush=False, forget=False) if changing else key
 
     @staticmethod
     def _hashable(key: Any) -> bool:
@@ -413,7 +424,7 @@ class Places(Semantics):
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
             held = [self.for_tensor("fill", v) if type(v) is Box else self.sized(self.brought_in(v)) for v in rest]
-            self.attempt(act, (obj, self.sized(self.brought_in(key)), *held), {})
+            self.attempt(act, (obj, self.sized(self.brought_in(self._index(key))), *held), {})
             return
         if not self.outside(obj):
             self.trace.lasts(obj)
@@ -483,7 +494,14 @@ class Places(Semantics):
             return self._settled(value, self.trace.fix)
         if type(value) is slice and is_symbolic(value):
             return self.trace.sizes.fixed(value)
-        return value
+        return self._as_known(value)
+
+    def _as_known(self, value: Any) -> Any:
+        """A list or tuple made inside with the tensors that the interpreter knows: what is held are those of the replay."""
+        if not self.trace.stand_ins or type(value) not in (list, tuple) or self.outside(value):
+            return value
+        items = [self._as_known(self.trace.stand_in(v)) for v in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
 
     def sized(self, value: Any) -> Any:
         """A value for our own functions, which take sizes as they are; other boxes are opened and checked, or become sizes."""
@@ -491,7 +509,7 @@ class Places(Semantics):
             return slice(self.sized(value.start), self.sized(value.stop), self.sized(value.step))
         if type(value) is Box or carries(value, self.trace.known):
             return self._settled(value, self.size)
-        return value
+        return self._as_known(value)
 
     def size(self, value: Any) -> Any:
         """A number as a size of the program where it can be one."""
@@ -514,7 +532,7 @@ class Places(Semantics):
             return value
         return settle(self.boxed(value))
 
-    def brought_in(self, value: Any, depth: int = 4) -> Any:
+    def brought_in(self, value: Any, depth: int = 4, fixed: bool = True) -> Any:
         """Outside containers, for our own functions, as copies made of what was read of them item by item."""
         if not isinstance(value, CONTAINERS) or not depth:
             return value
@@ -527,7 +545,7 @@ class Places(Semantics):
         name = self.namer.name(value)
         if isinstance(value, (list, tuple)):
             count = read((id(value), ("length",)), f"len({name})", lambda: len(value), fixed=True)
-            items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=True) for i in range(count)]
+            items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=fixed) for i in range(count)]
             items = [self.brought_in(v, depth - 1) for v in items]
             if kind is not tuple and isinstance(value, tuple):
                 return tuple_like(kind, items, getattr(value, "__dict__", None))

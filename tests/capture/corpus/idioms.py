@@ -484,3 +484,49 @@ def closures_returned_and_called_later():
         return function(x), made[0](x), len(made)
 
     return run, [(ramp(2), 1), (ramp(2), 2), (ramp(2), 3), (ramp(2), 4)]
+
+
+@program()
+def generators_without_an_end():
+    taken = []
+
+    def numbers(x):
+        n = 0
+        while True:
+            taken.append(n)
+            yield x * n
+            n += 1
+
+    def f(x, k):
+        first = []
+        for i, value in enumerate(numbers(x), start=1):
+            if i > k:
+                break
+            first.append(value)
+        rest = numbers(x)
+        pairs = list(zip(range(2), rest, strict=False))
+        counted = Counter(n > 1 for n in range(k))
+        return (
+            first,
+            pairs,
+            next(rest),
+            list(itertools.islice(rest, 1, 4, 2)),
+            dict(counted),
+            list(itertools.chain([x], (x * n for n in range(2)))),
+        )
+
+    return f, [(ramp(2), 1), (ramp(2), 2), (ramp(2), 3), (ramp(2), 2)], lambda: list(taken)
+
+
+@program()
+def positions_in_lists_that_change():
+    order, kept = [0, 1, 2, 3], {}
+
+    def f(x, k):
+        random.shuffle(order)
+        y = x.clone()
+        y[order[:2]] = 0.5 * k
+        kept[k] = y[random.sample(range(4), 2)]
+        return x[order], y, x.view(2, 2)[[0, 1], order[:1]], len(kept)
+
+    return f, [(ramp(4), k) for k in range(6)], lambda: (list(order), dict(kept))

@@ -574,3 +574,54 @@ def modules_with_methods_of_containers():
         bank.size += 1
 
     return f, [(ramp(3, 2),), (ramp(3, 2),), grow, (ramp(3, 2),), grow, (ramp(3, 2),)]
+
+
+@program()
+def modes_and_types_of_modules_set_inside():
+    net = nn.Sequential(filled(nn.Linear(2, 2)), nn.Dropout(0.5))
+
+    def f(x, train, double):
+        net[1].train(train)
+        net.double() if double else net.float()
+        y = net(x.to(net[0].weight.dtype))
+        net[1].train(not net[1].training)
+        net[0].bias.requires_grad_(train)
+        return y.detach(), net[1].training
+
+    calls = [(ramp(2, 2), i % 2 == 0, i % 3 == 0) for i in range(6)]
+    return f, calls, lambda: (net.training, net[1].training, net[0].bias.requires_grad, net[0].weight.dtype)
+
+
+@program()
+def modules_that_find_attributes_elsewhere():
+    class Wrapped(nn.Module):
+        calls = 0
+
+        def __init__(self):
+            super().__init__()
+            self.inner, self.factor = filled(nn.Linear(2, 2)), 1
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return self.factor if name == "scale" else getattr(super().__getattr__("inner"), name)
+
+        def forward(self, x):
+            self.calls += 1
+            self.factor += self.calls
+            if self.calls == 3:
+                self.cache = x.sum()
+            return x * self.scale + self.in_features + (self.cache if hasattr(self, "cache") and self.calls > 3 else 0)
+
+    class Plain(nn.Module):
+        def forward(self, x):
+            if hasattr(self, "cache"):
+                return x + self.cache
+            self.cache = x.sum() if x[0] > 0 else None
+            if self.cache is None:
+                del self.cache
+            return x
+
+    wrapped, plain = Wrapped(), Plain()
+    return (lambda x: (wrapped(x), plain(x))), [(ramp(2, start=v),) for v in (-1.0, -2.0, 1.0, 2.0, 3.0, 4.0)], lambda: wrapped.calls

@@ -149,3 +149,26 @@ def parts_returned_and_written_by_the_caller():
         return second, store[i : j + 1], first is second
 
     return f, [(0, 1, ramp(4)), (1, 3, ramp(4)), (2, 2, ramp(4)), (0, 5, ramp(4)), (3, 4, ramp(4))], lambda: store
+
+
+@program()
+def list_of_tensors_after_a_view_was_changed():
+    count = 0
+
+    def f(x, step):
+        nonlocal count
+        first = x * 1.0
+        part = first[:2]
+        held, pair = [first, x + 1], (first, [part])
+        for _ in held:
+            count += step
+        if first.sum().item() > 1:
+            count += 1
+        try:
+            part[1:] *= -1
+            {}["missing"]
+        except KeyError:
+            total = sum(held[-3:])
+        return total, part, torch.stack(held), sum(pair[1], pair[0][:2]), held
+
+    return f, [(ramp(4, start=s, step=d, grad=True), n) for s, d, n in ((1.5, 0.375, 0), (1.5, -0.5, 3), (1.5, 0.375, 0), (1.5, -0.5, 2))]
