@@ -367,7 +367,8 @@ class Calls(Operators):
             self.hooked.add(id(owner))
             return self.host(function, args, kwargs, forget=False)
         if is_module(owner) and name in SWITCHES and id(owner) not in self.trace.inside:
-            self.session.noted.difference_update(map(id, owner.modules()))  # they are looked at anew
+            changed: Any = owner
+            self.session.noted.difference_update(map(id, changed.modules()))  # they are looked at anew
             return self.host(function, args, kwargs, flush=name not in ("train", "eval"), forget=False)
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
