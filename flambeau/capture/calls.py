@@ -9,7 +9,6 @@ import heapq
 import itertools
 import math
 import operator
-import statistics
 import sys
 import types
 import typing
@@ -23,7 +22,7 @@ from flambeau.capture.custom import attempted, call_function
 from flambeau.capture.guards import BACKWARD_HOOKS
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, chained, counted, formatted, sliced, until, zipped
+from flambeau.capture.operators import WITH_NUMBERS, Operators, each, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
@@ -314,7 +313,7 @@ class Calls(Operators):
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
-        if self._hashes(function) and function in GATHERING:
+        if self._is_pure(function, GATHERING):
             args = tuple(map(self.gathered, args))
         weak = held_weakly(owner, args) if module in ("weakref", "_weakref") else ()
         if any(id(a) in self.trace.inside or holds_pending(a) for a in weak):
@@ -327,11 +326,11 @@ class Calls(Operators):
         return hasattr(value, "__next__")
 
     @staticmethod
-    def _hashes(function: Any) -> bool:
-        return type(function).__hash__ is not None and type(getattr(function, "__self__", None)).__hash__ is not None
-
-    def _is_pure(self, function: Any) -> bool:
-        return self._hashes(function) and function in PURE
+    def _is_pure(function: Any, among: frozenset[Any] = PURE) -> bool:
+        try:
+            return function in among
+        except TypeError:
+            return False
 
     def plain(self, value: Any) -> Any:
         if type(value) is Box:
@@ -449,25 +448,20 @@ class Calls(Operators):
         if name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
             kept = [self.outward(a) for a in args]
             options = {k: self.outward(v) for k, v in kwargs.items()}
-            self._wrote_all(owner)
+            self.wrote_all(owner)
             self.write(
                 lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args
             )
             return None
         found = self.host(function, args, kwargs, flush=holds_pending((args, kwargs)), forget=False)
         if name not in READERS:
-            self._wrote_all(owner)
+            self.wrote_all(owner)
         return found
 
     def gathered(self, value: Any) -> Any:
         """What code that is not interpreted goes through: the items of something that is."""
         runs = isinstance(value, Generator) or (not isinstance(value, TensorBase) and self._iterates_in_python(value))
         return [self.kept(v) for v in self._items(value)] if runs else value
-
-    def _wrote_all(self, owner: Any) -> None:
-        self.trace.wrote(owner, None, None)
-        for place in [k for k in self.trace.reads if k[0] == id(owner)]:
-            del self.trace.reads[place]
 
     def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if function is object.__new__:
@@ -521,15 +515,17 @@ class Calls(Operators):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
-        if function in LAZILY and any(self._iterates_in_python(v) or isinstance(v, Generator) for v in args):
-            return self.machine.call_function(LAZILY[function], args, kwargs)
+        if function in (enumerate, zip):  # they ask for one item after the other
+            runs = [self._iterates_in_python(v) and not isinstance(v, Generator) for v in args]
+            args = tuple([self.machine.call_function(each, (v,), {}) if r else v for v, r in zip(args, runs, strict=True)])
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
             elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
                 args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
-        if special is not None and args and (method := written(type(args[0]), special)) is not None:
+        method = written(type(args[0]), special) if special is not None and args else None
+        if method is not None:
             return self.call(types.MethodType(method, args[0]), args[1:], kwargs)
         owner = getattr(function, "__self__", None)
         if function is len and isinstance(args[0], TensorBase) and args[0].meta.shape:
@@ -742,13 +738,11 @@ OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max
 SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
-# Those that go through all that they are given, and those that do it as far as they are asked.
+# Those that go through all that they are given.
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
-GATHERING = frozenset((
-    getattr(collections, "_count_elements"), collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest,  # noqa: B009
-    statistics.mean, statistics.fmean, statistics.median, statistics.stdev, statistics.variance,
-))  # fmt: skip
-LAZILY: dict[Any, Any] = {enumerate: counted, zip: zipped, itertools.islice: sliced, itertools.chain: chained}
+GATHERING = frozenset(
+    (vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest)
+)
 # Methods of Modules that change what calls of them do.
 SWITCHES = frozenset(("train", "eval", "requires_grad_", "to", "half", "float", "double", "bfloat16"))
 BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))

@@ -63,7 +63,8 @@ class CompiledFunction:
         """Drop what was captured."""
         shadow = config.shadow if self.shadow is None else self.shadow
         self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
-        self.tree.calling_back = CallingBack(self)
+        settings = self.recompile_limit, self.dynamic, self.backend, self.shadow
+        self.tree.calling_back = CallingBack(partial(CompiledFunction, call_it, False, False, *settings))
         self.residual: Residual | None = None
         self._keys: list[str] = []
         self._revived = False  # the tree comes from another process and no call has gone through it yet
@@ -270,21 +271,17 @@ class CallingBack:
 
     __name__ = "calling_back"
 
-    def __init__(self, outer: CompiledFunction) -> None:
-        self.outer = weakref.ref(outer)
+    def __init__(self, make: Callable[[], CompiledFunction]) -> None:
+        self.make = make
         self.compiled: CompiledFunction | None = None
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*map(self._compile, args), **{k: self._compile(v) for k, v in kwargs.items()})
 
     def _compile(self, value: Any) -> Any:
-        outer = self.outer()
-        if outer is None or type(value) not in (FunctionType, MethodType):
+        if type(value) not in (FunctionType, MethodType):
             return value
-        if self.compiled is None:
-            settings = {n: getattr(outer, n) for n in ("recompile_limit", "dynamic", "backend", "shadow")}
-            self.compiled = CompiledFunction(call_it, **settings)
-            self.compiled.name = f"what {outer.name} hands on"
+        self.compiled = self.compiled or self.make()
         return partial(self.compiled, value)
 
 

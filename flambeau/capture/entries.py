@@ -19,8 +19,6 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import edge_of, wants_gradient
 from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 
-__all__ = ["CaptureEntry", "Edge", "gradient_edge", "sizes_of"]
-
 Edge = tuple[Any, int] | None
 
 

@@ -367,6 +367,11 @@ def _sequence_iterator(value: Any) -> Any:
         i += 1
 
 
+def each(iterable: Any) -> Any:
+    """The items of something that is iterated in Python."""
+    yield from iterable
+
+
 def until(function: Callable[[], Any], sentinel: Any) -> Any:
     """``iter(function, sentinel)``."""
     while (item := function()) != sentinel:
@@ -381,60 +386,3 @@ def formatted(value: Any, conversion: str | None, spec: Any) -> str:
 BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {
     zip, enumerate, reversed, map, filter,
 }  # fmt: skip
-
-
-def counted(iterable: Any, start: int = 0) -> Any:
-    """What ``enumerate`` does."""
-    for item in iterable:
-        yield start, item
-        start += 1
-
-
-def zipped(*iterables: Any, strict: bool = False) -> Any:
-    """What ``zip`` does."""
-    iterators = [iter(one) for one in iterables]
-    while iterators:
-        found: list[Any] = []
-        for position, iterator in enumerate(iterators):
-            try:
-                found.append(next(iterator))
-            except StopIteration:
-                check_lengths(iterators, position, strict)
-                return
-        yield tuple(found)
-
-
-def check_lengths(iterators: list[Any], position: int, strict: bool) -> None:
-    """ValueError where one of the iterators ended before others that must be as long."""
-    if not strict:
-        return
-    others = f"argument{'s 1-' if position > 1 else ' '}{position}"
-    if position > 0:
-        raise ValueError(f"zip() argument {position + 1} is shorter than {others}")
-    for later, iterator in enumerate(iterators[1:], 1):
-        try:
-            next(iterator)
-        except StopIteration:
-            continue
-        raise ValueError(f"zip() argument {later + 1} is longer than argument{'s 1-' if later > 1 else ' '}{later}")
-
-
-def sliced(iterable: Any, *bounds: Any) -> Any:
-    """What ``itertools.islice`` does."""
-    limits = slice(*bounds)
-    start, stop, step = limits.start or 0, limits.stop, limits.step or 1
-    iterator, at = iter(iterable), 0
-    while stop is None or at < max(start, stop):
-        try:
-            item = next(iterator)
-        except StopIteration:
-            return
-        if at >= start and (at - start) % step == 0 and (stop is None or at < stop):
-            yield item
-        at += 1
-
-
-def chained(*iterables: Any) -> Any:
-    """What ``itertools.chain`` does."""
-    for iterable in iterables:
-        yield from iterable

@@ -409,6 +409,11 @@ class Places(Semantics):
             return {k: self._now(v, depth - 1) for k, v in value.items()}
         return value
 
+    def wrote_all(self, owner: Any) -> None:
+        self.trace.wrote(owner, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(owner)]:
+            del self.trace.reads[place]
+
     def store_subscript(self, obj: Any, key: Any, value: Any) -> None:
         self._change_item(obj, key, value, "__setitem__")
 
@@ -432,9 +437,7 @@ class Places(Semantics):
             return
         if varies(key) and isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
-            self.trace.wrote(obj, None, None)
-            for place in [k for k in self.trace.reads if k[0] == id(obj)]:
-                del self.trace.reads[place]
+            self.wrote_all(obj)
             return
         key = self.fixed(key)
         kept = [self.outward(v) for v in rest]
