@@ -494,6 +494,17 @@ def test_capture_for_other_code_is_dropped_before_it_grows(monkeypatch: pytest.M
         assert compiled.explain().captures == 1
 
 
+def test_segment_whose_first_run_raises_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stress, "fresh", False)
+    compiled = torch.compile(lambda x, index: (x * 2)[index] + 1)
+    for index in (torch.tensor([7]), torch.tensor([1])):
+        if index.item() == 7:
+            with pytest.raises(IndexError):
+                compiled(torch.ones(3), index)
+        else:
+            assert compiled(torch.ones(3), index).tolist() == [3.0]
+
+
 def test_what_cannot_be_kept_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stress, "fresh", False)
     generator, before = torch.Generator(), counters["captures_not_kept"]

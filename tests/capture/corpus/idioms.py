@@ -527,6 +527,6 @@ def positions_in_lists_that_change():
         y = x.clone()
         y[order[:2]] = 0.5 * k
         kept[k] = y[random.sample(range(4), 2)]
-        return x[order], y, x.view(2, 2)[[0, 1], order[:1]], len(kept)
+        return x[order], y, x.view(2, 2)[[0, 1], [order[0] % 2, 1]], len(kept)
 
     return f, [(ramp(4), k) for k in range(6)], lambda: (list(order), dict(kept))
