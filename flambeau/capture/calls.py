@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
+import heapq
 import itertools
 import math
 import operator
 import sys
 import types
 import typing
+import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable
 from functools import partial
@@ -20,11 +23,11 @@ from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.marks import MODES
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, formatted, until
+from flambeau.capture.operators import WITH_NUMBERS, Operators, each, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.capture.words import cause
 from flambeau.core.context import context
 from flambeau.core.layout import strided
@@ -57,7 +60,7 @@ OPAQUE = frozenset((
     "threading", "subprocess", "numpy", "tqdm", "pathlib", "io", "tempfile", "shutil", "glob", "uuid", "hashlib", "urllib", "string",
     "textwrap", "pprint", "decimal", "fractions", "statistics", "struct", "csv", "argparse", "unittest", "pytest", "_pytest", "weakref",
     "asyncio", "multiprocessing", "concurrent", "gc", "sys", "dis", "ast", "tokenize", "importlib", "matplotlib", "scipy", "pandas",
-    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs",
+    "sklearn", "torch", "typing", "abc", "copyreg", "zlib", "zipfile", "signal", "locale", "codecs", "heapq", "_heapq",
 ))  # fmt: skip
 # Methods of tensors that give their values away.
 VALUES = frozenset((
@@ -88,6 +91,8 @@ ENTERED = frozenset((
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
+# Optimizers whose values decide how they go on: a step in which what they call is compiled by itself.
+DECIDING = ("flambeau.optim.lbfgs",)
 # Packages of ours that draw from distributions whose derivatives are Functions, and look at values.
 ENTERED_PACKAGES = ("flambeau.distributions.",)
 MUTATORS = {
@@ -235,6 +240,8 @@ class Calls(Operators):
     # -- Modules ----------------------------------------------------------------------------------------
     def _module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Modules of the library run natively when all in them are; of others the forward is entered."""
+        if id(module) in self.trace.foreign:
+            return self.host(module, args, kwargs)
         self.note_module(module, BY_NAME)
         if is_native_module(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
@@ -311,7 +318,10 @@ class Calls(Operators):
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
-        if module in ("weakref", "_weakref") and not all(self.outside(a) for a in args[:1]):
+        if self._is_pure(function, GATHERING):
+            args = tuple(map(self.gathered, args))
+        weak = held_weakly(owner, args) if module in ("weakref", "_weakref") else ()
+        if any(id(a) in self.trace.inside or holds_pending(a) for a in weak):
             self.trace.leave("a weak reference shows when an object made inside ends")
         silent = function is print or module in OPAQUE or is_trusted_module(module)
         return self.host(function, args, kwargs, flush=not silent or holds_pending((args, kwargs)))
@@ -321,9 +331,9 @@ class Calls(Operators):
         return hasattr(value, "__next__")
 
     @staticmethod
-    def _is_pure(function: Any) -> bool:
+    def _is_pure(function: Any, among: frozenset[Any] = PURE) -> bool:
         try:
-            return function in PURE
+            return function in among
         except TypeError:
             return False
 
@@ -332,6 +342,10 @@ class Calls(Operators):
             return value.value
         if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
             return tuple([self.plain(v) for v in value])
+        if type(value) is types.FunctionType and id(value) in self.trace.inside:  # numbers leave their boxes where it is called natively
+            for cell in value.__closure__ or ():
+                if cell != types.CellType() and type(cell.cell_contents) is Box:
+                    cell.cell_contents = self.kept(cell.cell_contents)
         return self.trace.original(self.trace.sizes.plain(value))
 
     def is_own(self, function: Any, owner: Any) -> bool:
@@ -350,18 +364,9 @@ class Calls(Operators):
         if name == "note_module":  # what calls of Modules begin with
             return self.note_module(args[0], BY_NAME)
         tensor_method = isinstance(owner, TensorBase) or getattr(function, "__objclass__", None) is not None
-        if tensor_method and name in HOOKS_OF_TENSORS:
-            return self._set_hook(function, owner, args, kwargs)
-        if (is_module(owner) and name in MODES and id(owner) not in self.trace.inside) or (
-            tensor_method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(owner)
-        ):
-            return self.set_marks(owner, name, args, kwargs)
-        marks = tensor_method and name in MARKS and any(self.outside(t) for t in (owner, *args[:1]))
-        if marks or self._resizes(name, owner, args, kwargs):
-            return self.host(function, args, kwargs, forget=False)
-        if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
-            self.hooked.add(id(owner))
-            return self.host(function, args, kwargs, forget=False)
+        changed = self._state_changed(function, owner, args, kwargs, tensor_method)
+        if changed is not None:
+            return changed[0]
         if owner is not None and id(owner) in self.trace.foreign:
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
         if name in EXPORTS:
@@ -387,6 +392,9 @@ class Calls(Operators):
             return self.machine.call_function(inner, (owner, *args), kwargs)
         if kwargs.get("generator") is not None:
             return self.host(function, args, kwargs, forget=False)
+        if name == "step" and module in DECIDING:
+            first = (getattr(function, "__func__", function), *([] if owner is None else [owner]))
+            return self.host(self.trace.tree.calling_back, (*first, *args), kwargs)
         if name in ("backward", "grad") and not self.session.ways.lead_inside(owner, args, kwargs):
             return self.host(function, args, kwargs)
         for value in (owner, *args, *kwargs.values()):
@@ -400,6 +408,28 @@ class Calls(Operators):
             found = attempted(self, lambda: self.attempt(function, plain, options))
             return self.host(function, args, kwargs) if found is None else found[0]
         return self.attempt(function, plain, options)
+
+    def _state_changed(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], method: bool) -> tuple[Any] | None:
+        """The result, in a tuple, of what sets hooks, modes and marks of leaves and Modules, or the size of a tensor."""
+        name = getattr(function, "__name__", "")
+        if method and name in HOOKS_OF_TENSORS:
+            return (self._set_hook(function, owner, args, kwargs),)
+        lasting = is_module(owner) and id(owner) not in self.trace.inside
+        if lasting and name in MODES or method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(owner):
+            return (self.set_marks(owner, name, args, kwargs),)
+        if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
+            self.hooked.add(id(owner))
+        elif lasting and name in SWITCHES:
+            for noted in self.session.noted:
+                noted.difference_update(map(id, owner.modules()))  # type: ignore[union-attr] - they are looked at anew
+        elif not (method and name in MARKS and any(map(self._lasts, (owner, *args[:1])))) and not self._resizes(name, owner, args, kwargs):
+            return None
+        return (self.host(function, args, kwargs, forget=False),)
+
+    def _lasts(self, value: Any) -> bool:
+        """Whether a value is a tensor that was there before, or has been let out."""
+        held = isinstance(value, TensorBase) and value.memory.pending is None and not self.trace.was_made(value)
+        return isinstance(value, TensorBase) and (held or self.outside(value))
 
     def _resizes(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a tensor gets another size; what was known of its sizes ends here."""
@@ -416,7 +446,7 @@ class Calls(Operators):
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
             alias = ALIASES.get(name, name)
-            return self._for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
+            return self.for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
         return self.brought_in(self.sized(value))
@@ -427,7 +457,8 @@ class Calls(Operators):
             if name not in READERS:
                 self.trace.lasts(owner)
             if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
-                args = tuple([self.kept(self.brought_in(a) if name in ("extend", "update") else a) for a in args])
+                gathers = name in ("extend", "update")
+                args = tuple([self.kept(self.gathered(self.brought_in(a)) if gathers else a) for a in args])
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
             if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
@@ -439,20 +470,20 @@ class Calls(Operators):
         if name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
             kept = [self.outward(a) for a in args]
             options = {k: self.outward(v) for k, v in kwargs.items()}
-            self._wrote_all(owner)
+            self.wrote_all(owner)
             self.write(
                 lambda: self.namer.call_text(f"{self.namer.name(owner)}.{name}", args, kwargs), lambda: function(*kept, **options), args
             )
             return None
         found = self.host(function, args, kwargs, flush=holds_pending((args, kwargs)), forget=False)
         if name not in READERS:
-            self._wrote_all(owner)
+            self.wrote_all(owner)
         return found
 
-    def _wrote_all(self, owner: Any) -> None:
-        self.trace.wrote(owner, None, None)
-        for place in [k for k in self.trace.reads if k[0] == id(owner)]:
-            del self.trace.reads[place]
+    def gathered(self, value: Any) -> Any:
+        """What code that is not interpreted goes through: the items of something that is."""
+        runs = isinstance(value, Generator) or (not isinstance(value, TensorBase) and self._iterates_in_python(value))
+        return [self.kept(v) for v in self._items(value)] if runs else value
 
     def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if function is object.__new__:
@@ -506,19 +537,18 @@ class Calls(Operators):
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
+        if function in (enumerate, zip):  # they ask for one item after the other
+            runs = [self._iterates_in_python(v) and not isinstance(v, Generator) for v in args]
+            args = tuple([self.machine.call_function(each, (v,), {}) if r else v for v, r in zip(args, runs, strict=True)])
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
                 args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
             elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
                 args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
-        if (
-            special is not None
-            and args
-            and type(static_lookup(type(args[0]), special)) is types.FunctionType
-            and not is_ours(type(args[0]))
-        ):
-            return self.call(types.MethodType(static_lookup(type(args[0]), special), args[0]), args[1:], kwargs)
+        method = written(type(args[0]), special) if special is not None and args else None
+        if method is not None:
+            return self.call(types.MethodType(method, args[0]), args[1:], kwargs)
         owner = getattr(function, "__self__", None)
         if function is len and isinstance(args[0], TensorBase) and args[0].meta.shape:
             return args[0].meta.shape[0]
@@ -546,11 +576,7 @@ class Calls(Operators):
             return True
         if type(value) in (tuple, list) and not self.outside(value):
             return any(self.outside(v) and self._varies(v) for v in value)
-        return (
-            self.outside(value)
-            and not isinstance(value, (TensorBase, type, types.ModuleType, types.FunctionType))
-            and not is_ours(type(value))
-        )
+        return self.outside(value) and not isinstance(value, (type, types.ModuleType, types.FunctionType)) and not is_sealed(value)
 
     # -- unknown code -----------------------------------------------------------------------------------
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
@@ -686,6 +712,14 @@ def _is_access(function: Any) -> bool:
     return bound and function.__name__ in ("__getattribute__", "__setattr__")
 
 
+def held_weakly(owner: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a function of ``weakref`` refers to weakly."""
+    holder, rest = (args[0], args[1:]) if owner is None and args else (owner, args)
+    if isinstance(holder, weakref.WeakValueDictionary):
+        return rest
+    return rest[:1] if isinstance(holder, (weakref.WeakKeyDictionary, weakref.WeakSet)) else args[:1]
+
+
 def _holds_function(cell: Any) -> bool:
     """Whether a cell holds a function of the program, as that of a decorator does."""
     value = cell.cell_contents if cell != types.CellType() else None
@@ -705,7 +739,8 @@ HASHED = (types.BuiltinFunctionType, type, types.FunctionType)
 ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
-    "lerp_": "lerp",
+    "lerp_": "lerp", "clip": "clamp", "clip_": "clamp", "clamp_": "clamp", "masked_fill_": "masked_fill", "fill_": "fill",
+    "leaky_relu_": "leaky_relu", "addcmul_": "addcmul", "clamp_min_": "clamp_min", "clamp_max_": "clamp_max",
 }  # fmt: skip
 SPECIAL = {
     len: "__len__",
@@ -725,7 +760,13 @@ OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max
 SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
-CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, enumerate, zip, min, max, dict))
+# Those that go through all that they are given.
+CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
+GATHERING = frozenset(
+    (vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest)
+)
+# Methods of Modules that change what calls of them do.
+SWITCHES = frozenset(("train", "eval", "requires_grad_", "to", "half", "float", "double", "bfloat16"))
 BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 

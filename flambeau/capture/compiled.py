@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from flambeau.capture.machine import StepLimitReached, Unsupported
@@ -63,6 +63,8 @@ class CompiledFunction:
         """Drop what was captured."""
         shadow = config.shadow if self.shadow is None else self.shadow
         self.tree = Tree(self.name, self.limit, self.backend, partial(self._note, "shadow") if shadow else None)
+        settings = self.recompile_limit, self.dynamic, self.backend, self.shadow
+        self.tree.calling_back = CallingBack(partial(CompiledFunction, call_it, False, False, *settings))
         self.residual: Residual | None = None
         self._keys: list[str] = []
         self._revived = False  # the tree comes from another process and no call has gone through it yet
@@ -262,6 +264,30 @@ class CompiledFunction:
         self._note("runs_eagerly", f"runs eagerly: {reason}")
         events.emit("captured", compiled=self, plan=None)
         print(f"flambeau.compile: {self.name} runs eagerly: {reason}", file=sys.stderr)
+
+
+class CallingBack:
+    """Calls a function that decides by values, and runs what it is given again and again: that is compiled by itself."""
+
+    __name__ = "calling_back"
+
+    def __init__(self, make: Callable[[], CompiledFunction]) -> None:
+        self.make = make
+        self.compiled: CompiledFunction | None = None
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(*map(self._compile, args), **{k: self._compile(v) for k, v in kwargs.items()})
+
+    def _compile(self, value: Any) -> Any:
+        if type(value) not in (FunctionType, MethodType):
+            return value
+        self.compiled = self.compiled or self.make()
+        return partial(self.compiled, value)
+
+
+def call_it(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function."""
+    return function(*args, **kwargs)
 
 
 def performed(found: Exit) -> bool:

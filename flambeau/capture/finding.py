@@ -30,7 +30,7 @@ class Finder:
     def __init__(self, roots: dict[str, Any], names: Set[str]) -> None:
         self.names = names
         self.roots = {id(v): k for k, v in roots.items()}
-        self.table: list[list[Any]] = []  # parent, kind and argument of the places that were asked for
+        self.table: list[list[Any]] = []  # parent, kind and argument of the places that were asked for, and the class of what is there
         self._objects: list[tuple[int, str, Any, Any]] = []  # parent, kind, argument, object
         self._found: dict[int, int] = {}
         self._waiting: deque[int] = deque()
@@ -96,7 +96,7 @@ class Finder:
             if kind == "at":
                 argument = self._use(self._found[id(argument)])
             self._used[number] = len(self.table)
-            self.table.append([above, kind, argument])
+            self.table.append([above, kind, argument, kind_of(self._objects[number][3])])
         return self._used[number]
 
     def _inside(self, value: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -142,9 +142,9 @@ class Finder:
 
 
 def follow(table: list[list[Any]], roots: dict[str, Any], absent: Any, before: list[Any] | None = None) -> list[Any]:
-    """The objects at the places of a table, ``absent`` where there is none; those ``before`` that are not absent stay what they are."""
+    """The objects at the places of a table, ``absent`` where there is none of that class; those ``before`` that are not absent stay."""
     found: list[Any] = []
-    for number, (parent, kind, argument) in enumerate(table):
+    for number, (parent, kind, argument, cls) in enumerate(table):
         if before is not None and before[number] is not absent:
             found.append(before[number])
         elif parent >= 0 and found[parent] is absent:
@@ -154,8 +154,13 @@ def follow(table: list[list[Any]], roots: dict[str, Any], absent: Any, before: l
                 value = roots[argument] if kind == "root" else STEPS[kind](found[parent], found[argument] if kind == "at" else argument)
             except (KeyError, IndexError, AttributeError, TypeError, ValueError):
                 value = MISSING
-            found.append(absent if value is MISSING else value)
+            found.append(absent if value is MISSING or kind_of(value) != cls else value)
     return found
+
+
+def kind_of(value: Any) -> str:
+    """The class of an object, by its name."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _part(value: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from flambeau.capture.guards import ways_into
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
-from flambeau.capture.values import ATOMS, Box, is_ours, static_lookup, varies
+from flambeau.capture.values import ATOMS, Box, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.symbolic import Expression, is_nonnegative
 from flambeau.tensor.base import TensorBase
@@ -20,7 +20,11 @@ from flambeau.tensor.base import TensorBase
 __all__ = ["NamedRead", "Operators"]
 
 # Operations of tensors and numbers in which a number is an operand like another tensor.
-WITH_NUMBERS = frozenset(("add", "sub", "mul", "truediv", "lt", "le", "eq", "ne", "gt", "ge", "lerp"))
+WITH_NUMBERS = frozenset((
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "rsub", "remainder", "lt", "le", "eq", "ne", "gt", "ge", "lerp", "clamp",
+    "clamp_min", "clamp_max", "masked_fill", "fill", "full", "full_like", "new_full", "index_fill", "where", "leaky_relu", "addcmul",
+    "addmm", "baddbmm", "softplus", "elu", "celu", "threshold", "hardtanh", "hardshrink", "softshrink", "linspace", "nan_to_num",
+))  # fmt: skip
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
 # What sizes do among each other; their comparisons become predicates.
@@ -61,12 +65,12 @@ class Operators(Places):
         if isinstance(a, (list, dict, set)):
             self.trace.lasts(a)
         method = static_lookup(type(a), special)
-        if type(method) is types.FunctionType and not is_ours(type(a)):
+        if written(type(a), special) is not None:
             found = self.call(method, (a, b), {})
             if found is not NotImplemented:
                 return found
         elif isinstance(a, TensorBase) or method is not None:
-            return self.attempt(act, (a, self._for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
+            return self.attempt(act, (a, self.for_tensor(name, b) if isinstance(a, TensorBase) else self.fixed(b)), {})
         return self._operate(name, act, a, b)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
@@ -111,7 +115,7 @@ class Operators(Places):
     def _with_box(self, name: str, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         other = b if type(a) is Box else a
         if isinstance(other, TensorBase):
-            return self.attempt(act, (self._for_tensor(name, a), self._for_tensor(name, b)), {})
+            return self.attempt(act, (self.for_tensor(name, a), self.for_tensor(name, b)), {})
         if type(other) is not Box and type(other) not in ATOMS:
             return self._operate(name, act, self.trace.fix(a), self.trace.fix(b))
         if not self.trace.recording:
@@ -121,7 +125,7 @@ class Operators(Places):
         found, value = self.trace.step(f"{names[0]} {sign} {names[1]}", lambda: act(x, y))
         return Box(value, found)
 
-    def _for_tensor(self, name: str, value: Any) -> Any:
+    def for_tensor(self, name: str, value: Any) -> Any:
         """A number that meets a tensor: an input of the segment where the operation takes numbers like tensors."""
         value = self.as_box(value)
         if type(value) is not Box:
@@ -139,7 +143,7 @@ class Operators(Places):
         if type(b) is not type(a) and issubclass(type(b), type(a)) and static_lookup(type(b), back) is not static_lookup(type(a), back):
             ways.reverse()
         methods = [static_lookup(type(owner), special) for owner, special, _ in ways]
-        if not any(type(m) is types.FunctionType and not is_ours(type(o)) for m, (o, _, _) in zip(methods, ways, strict=True)):
+        if not any(written(type(owner), special) is not None for owner, special, _ in ways):
             return self._native_operation(act, a, b)
         for method, (owner, _, other) in zip(methods, ways, strict=True):
             if method is None:
@@ -151,7 +155,7 @@ class Operators(Places):
 
     def _native_operation(self, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         fixed = (type, types.ModuleType, types.FunctionType)
-        if any(self.outside(v) and not is_ours(type(v)) and not isinstance(v, fixed) for v in (a, b)):
+        if any(self.outside(v) and not is_sealed(v) and not isinstance(v, fixed) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
         if isinstance(a, tuple) and isinstance(b, tuple):  # shapes
             return act(self.sized(a), self.sized(b))
@@ -171,9 +175,11 @@ class Operators(Places):
             sign = {"neg": "-", "pos": "+", "invert": "~"}[name.rstrip("_")]
             found, value = self.trace.step(f"{sign}{a.name}", lambda: act(a.value))
             return Box(value, found)
-        method = static_lookup(type(a), f"__{name.rstrip('_')}__")
-        if type(method) is types.FunctionType and not is_ours(type(a)):
+        method = written(type(a), f"__{name.rstrip('_')}__")
+        if method is not None:
             return self.call(method, (a,), {})
+        if self.outside(a) and not is_sealed(a):
+            return self.host(act, (a,), {}, flush=False, forget=False)
         return act(a)
 
     def is_same(self, a: Any, b: Any) -> bool:
@@ -192,13 +198,13 @@ class Operators(Places):
     def contains(self, container: Any, item: Any) -> Any:
         container = self.trace.fix(container)
         method = static_lookup(type(container), "__contains__")
-        if type(method) is types.FunctionType and not is_ours(type(container)):
+        if written(type(container), "__contains__") is not None:
             return self.call(method, (container, item), {})
         if isinstance(container, TensorBase):
             return self.host(operator.contains, (container, item), {}, forget=False)
         if method is None and self._iterates_in_python(container):
             return any(self.truth(self.compare("eq", v, item)) for v in self._items(container))
-        if (self.outside(container) and not is_ours(type(container))) or varies(item):
+        if (self.outside(container) and not is_sealed(container)) or varies(item):
             return self.host(operator.contains, (container, item), {}, flush=holds_pending((container, item)), forget=False)
         return operator.contains(container, self.fixed(item))
 
@@ -215,20 +221,19 @@ class Operators(Places):
             return self.truth(found) if type(found) is Box else bool(found)
         for special in ("__bool__", "__len__"):
             method = static_lookup(kind, special)
-            if type(method) is types.FunctionType and not is_ours(kind):
+            if written(kind, special) is not None:
                 return self.truth(self.call(method, (value,), {}))
             if method is not None:
                 break
-        if self.outside(value) and method is not None and not is_ours(kind):
+        if self.outside(value) and method is not None and not is_sealed(value):
             return self.trace.check(f"bool({self.namer.name(value)})", "truth", bool(value))
         return bool(value)
 
     # -- iteration --------------------------------------------------------------------------------------
     def _iterates_in_python(self, value: Any) -> bool:
-        kind = type(value)
-        if isinstance(value, type) or is_ours(kind):
+        if isinstance(value, type):
             return False
-        return any(type(static_lookup(kind, name)) is types.FunctionType for name in ("__iter__", "__next__", "__getitem__"))
+        return any(written(type(value), name) is not None for name in ("__iter__", "__next__", "__getitem__"))
 
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)
@@ -236,13 +241,13 @@ class Operators(Places):
         method = static_lookup(kind, "__iter__")
         if isinstance(value, TensorBase):
             return iter(value.unbind(0)) if value.meta.shape else iter(value)  # type: ignore[attr-defined]
-        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(value, self.own_generators):
+        if written(kind, "__iter__") is not None and not isinstance(value, self.own_generators):
             return self.call(method, (value,), {})
         if isinstance(value, self.own_generators):
             return value
         if method is None and self._iterates_in_python(value):
             return self.call(_sequence_iterator, (value,), {})
-        if self.outside(value) and not (is_ours(kind) and not self.is_data(kind)):
+        if self.outside(value) and (not is_sealed(value) or self.is_data(kind) or id(value) in self.trace.foreign):
             return self.host(iter, (value,), {}, flush=False, forget=False)
         if is_module(value):
             self.note_module(value, ways_into(value))
@@ -251,8 +256,8 @@ class Operators(Places):
     def advance(self, iterator: Any) -> Any:
         if isinstance(iterator, self.own_generators):
             return next(iterator)
-        method = static_lookup(type(iterator), "__next__")
-        if type(method) is types.FunctionType and not is_ours(type(iterator)):
+        method = written(type(iterator), "__next__")
+        if method is not None:
             return self.call(method, (iterator,), {})
         if self.outside(iterator):
             return self.host(next, (iterator,), {}, flush=self.is_data(type(iterator)), forget=type(iterator) not in BUILTIN_ITERATORS)
@@ -381,6 +386,11 @@ def _sequence_iterator(value: Any) -> Any:
             return
         yield item
         i += 1
+
+
+def each(iterable: Any) -> Any:
+    """The items of something that is iterated in Python."""
+    yield from iterable
 
 
 def until(function: Callable[[], Any], sentinel: Any) -> Any:

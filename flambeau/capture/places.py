@@ -13,11 +13,12 @@ from flambeau.capture.marks import MarksUndo, set_marks
 from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, static_lookup, tuple_like, varies
+from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, is_sealed, static_lookup, tuple_like, varies, written
 from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
+from flambeau.tensor.creation import tensor as tensor_of
 
 __all__ = ["MISSING", "Places", "is_trusted_module"]
 
@@ -45,6 +46,8 @@ class Places(Semantics):
 
     namer: Namer
     session: Any
+    is_entered: Callable[[types.FunctionType], bool]
+    for_tensor: Callable[[str, Any], Any]
 
     @property
     def trace(self) -> Any:
@@ -96,6 +99,7 @@ class Places(Semantics):
             return
         kept = self.outward(value)
         self.trace.reads[id(cell), "cell"] = (value, cell)
+        self.trace.touched.add((id(cell), "cell"))
         self.write(lambda: f"{found[1]}.cell_contents = {self.namer.name(value)}", lambda: setattr(cell, "cell_contents", kept), value)
 
     def _let_out(self, cell: Any) -> tuple[Any, str] | None:
@@ -214,22 +218,24 @@ class Places(Semantics):
         if (id(module), name) in self.session.varying:
             return self.trace.read((id(module), name), f"{self.namer.name(module)}.{name}", lambda: getattr(module, name))
         found = static_lookup(kind, name, MISSING)
+        if id(module) in self.trace.foreign and type(found) not in (property, types.FunctionType):
+            return self.host(getattr, (module, name), {}, flush=False, forget=False)
         if type(found) is types.FunctionType and name not in module.__dict__:
             self._method_check(kind, name, found)
             return types.MethodType(found, module)
         if type(found) is property and type(found.fget) is types.FunctionType and not is_trusted_module(found.fget.__module__):
             return self.call(found.fget, (module,), {})
-        if name in module.__dict__:
-            value = module.__dict__[name]
-            if not self._reads_each(module, name):
-                return value
+        if not self._reads_each(module, name):
+            return module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+        if not any(name in module.__dict__[registry] for registry in ("_parameters", "_buffers", "_modules")):
             text = f"{self.namer.name(module)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
-            found = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
-            if found is not MISSING:
-                return found
-        elif found is not MISSING and static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
-            return self._of_class(kind, name)
-        return getattr(module, name)
+            own = self.trace.read((id(module), name), text, lambda: module.__dict__.get(name, MISSING))
+            if own is not MISSING:
+                return own
+            if found is not MISSING and static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
+                return self._of_class(kind, name)
+        fallback = written(kind, "__getattr__") if found is MISSING else None
+        return getattr(module, name) if fallback is None else self.call(fallback, (module, name), {})
 
     def _reads_each(self, obj: Any, name: str) -> bool:
         """Whether an attribute of a Module, class or namespace is read by a step of its own, so that it may be a number that changes."""
@@ -238,18 +244,18 @@ class Places(Semantics):
 
     def note_module(self, module: Any, how: int = UNKNOWN) -> None:
         """The line depends on the structure of this Module."""
-        if id(module) not in self.trace.inside:
+        if id(module) not in self.trace.inside and id(module) not in self.trace.foreign:
             self.session.note_module(module, how)
 
     def _of_instance(self, obj: Any, name: str) -> Any:
         kind = type(obj)
-        getter, fallback = static_lookup(kind, "__getattribute__"), static_lookup(kind, "__getattr__")
-        if type(getter) is not types.FunctionType or is_ours(kind):
+        getter, fallback = written(kind, "__getattribute__"), written(kind, "__getattr__")
+        if getter is None:
             return self.attribute_of(obj, name, getattr)
         try:
             return self.call(getter, (obj, name), {})
         except AttributeError:
-            if type(fallback) is not types.FunctionType:
+            if fallback is None:
                 raise
             return self.call(fallback, (obj, name), {})
 
@@ -258,8 +264,10 @@ class Places(Semantics):
         kind = type(obj)
         found = static_lookup(kind, name, MISSING)
         if type(found) is property:
-            if type(found.fget) is types.FunctionType and not is_ours(kind):
+            if type(found.fget) is types.FunctionType and (not is_ours(kind) or self.is_entered(found.fget)):
                 return self.call(found.fget, (obj,), {})
+            if self.outside(obj) and is_ours(kind) and not is_sealed(obj):
+                return self.host(read, (obj, name), {}, flush=False, forget=False)
             return read(obj, name)
         getter = None if found is MISSING else static_lookup(type(found), "__get__")
         in_python = type(getter) is types.FunctionType
@@ -276,8 +284,8 @@ class Places(Semantics):
         if in_python:
             return self.call(getter, (found, obj, kind), {})
         if found is MISSING:
-            fallback = static_lookup(kind, "__getattr__")
-            if type(fallback) is types.FunctionType and not is_ours(kind) and read is getattr:
+            fallback = written(kind, "__getattr__")
+            if fallback is not None and read is getattr:
                 return self.call(fallback, (obj, name), {})
             here = not self.trace.ghost or kind is super  # super finds what classes hold
             return read(obj if here else object.__new__(_Empty), name)
@@ -290,34 +298,34 @@ class Places(Semantics):
         attributes = getattr(obj, "__dict__", None)
         if not isinstance(attributes, dict) or isinstance(obj, types.FunctionType) and name.startswith("__"):
             return MISSING
-        if not self.outside(obj) or type(obj).__module__.startswith("flambeau."):
+        if not self.outside(obj) or is_sealed(obj):
             return self.boxed(attributes[name]) if name in attributes else MISSING
         text = f"{self.namer.name(obj)}.__dict__.get({name!r}, {self.trace.tree.constant(MISSING)})"
         return self.trace.read((id(obj), name), text, lambda: attributes.get(name, MISSING))
 
     def _from_native(self, obj: Any, name: str) -> Any:
         """An attribute that a descriptor written in C gives: a slot, a field."""
-        if not self.outside(obj) or is_ours(type(obj)) or isinstance(obj, types.FunctionType):
+        if not self.outside(obj) or is_sealed(obj) or isinstance(obj, types.FunctionType):
             return self.boxed(getattr(obj, name))
         return self.trace.read((id(obj), name), f"{self.namer.name(obj)}.{name}", lambda: getattr(obj, name))
 
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
         trace = self.trace
-        setter = static_lookup(kind, "__setattr__")
-        if type(setter) is types.FunctionType and not is_ours(kind):
+        setter = written(kind, "__setattr__")
+        if setter is not None:
             self.call(setter, (obj, name, value), {})
             return
         found = static_lookup(kind, name, MISSING)
-        if type(found) is property and type(found.fset) is types.FunctionType and not is_ours(kind):
+        if type(found) is property and type(found.fset) is types.FunctionType and (not is_ours(kind) or self.is_entered(found.fset)):
             self.call(found.fset, (obj, value), {})
             return
         if found is not MISSING and type(static_lookup(type(found), "__set__")) is types.FunctionType:
             self.call(static_lookup(type(found), "__set__"), (found, obj, value), {})
             return
         constant = isinstance(obj, CLASSES) or is_module(obj)
-        outside = self.outside(obj) and not (kind.__module__.startswith("flambeau.") or is_module(obj))
-        plain = outside or (constant and self._reads_each(obj, name))
+        sealed = is_sealed(obj) and (name in MODULE_STATE or kind.__module__.startswith("flambeau."))
+        plain = (self.outside(obj) and not sealed) or (constant and self._reads_each(obj, name))
         kept = self.outward(value) if plain else self.kept(value)
         if not trace.recording or not (self.outside(obj) or constant):
             if not is_ours(kind) or id(obj) in trace.numbers_of:
@@ -366,13 +374,13 @@ class Places(Semantics):
     def subscript(self, holder: Any, key: Any) -> Any:
         obj: Any = self.trace.fix(holder)
         kind = type(obj)
-        method = static_lookup(kind, "__getitem__")
-        if type(method) is types.FunctionType and not is_ours(kind) and not isinstance(obj, TensorBase):
+        method = written(kind, "__getitem__")
+        if method is not None:
             return self.call(method, (obj, key), {})
         if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
             return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
-        key = self.sized(self.brought_in(key)) if isinstance(obj, TensorBase) else self.fixed(key)
-        if is_module(obj):
+        key = self.sized(self.brought_in(self._index(key))) if isinstance(obj, TensorBase) else self.fixed(key)
+        if is_module(obj) and id(obj) not in self.trace.foreign:
             self.note_module(obj, ways_into(obj))
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
@@ -383,6 +391,16 @@ class Places(Semantics):
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+
+    def _index(self, key: Any) -> Any:
+        """An index of a tensor: positions in a list that change are a tensor of every call."""
+        if type(key) is tuple and not self.outside(key):
+            return tuple([self._index(k) for k in key])
+        if type(key) is not list or not self.trace.recording:
+            return key
+        items = self.brought_in(key, fixed=False) if self.outside(key) else [self.boxed(v) for v in key]
+        changing = any(type(v) is Box for v in items) and all(type(v.value if type(v) is Box else v) is int for v in items)
+        return self.host(tensor_of, (key,), {}, flush=False, forget=False) if changing else key
 
     @staticmethod
     def _hashable(key: Any) -> bool:
@@ -424,6 +442,11 @@ class Places(Semantics):
             return {k: self._now(v, depth - 1) for k, v in value.items()}
         return value
 
+    def wrote_all(self, owner: Any) -> None:
+        self.trace.wrote(owner, None, None)
+        for place in [k for k in self.trace.reads if k[0] == id(owner)]:
+            del self.trace.reads[place]
+
     def store_subscript(self, obj: Any, key: Any, value: Any) -> None:
         self._change_item(obj, key, value, "__setitem__")
 
@@ -432,17 +455,22 @@ class Places(Semantics):
 
     def _change_item(self, obj: Any, key: Any, value: Any, method: str) -> None:
         rest = () if value is MISSING else (value,)
-        found = static_lookup(type(obj), method)
-        if type(found) is types.FunctionType and not is_ours(type(obj)) and not isinstance(obj, TensorBase):
+        found = written(type(obj), method)
+        if found is not None:
             self.call(found, (obj, key, *rest), {})
             return
         act: Any = operator.setitem if rest else operator.delitem
         if isinstance(obj, TensorBase):
-            self.attempt(act, (obj, *[self.sized(self.brought_in(v)) for v in (key, *rest)]), {})
+            held = [self.for_tensor("fill", v) if type(v) is Box else self.sized(self.brought_in(v)) for v in rest]
+            self.attempt(act, (obj, self.sized(self.brought_in(self._index(key))), *held), {})
             return
         if not self.outside(obj):
             self.trace.lasts(obj)
             act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
+            return
+        if varies(key) and isinstance(obj, (list, dict)):
+            self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
+            self.wrote_all(obj)
             return
         key = self.fixed(key)
         kept = [self.outward(v) for v in rest]
@@ -502,7 +530,14 @@ class Places(Semantics):
             return self._settled(value, self.trace.fix)
         if type(value) is slice and is_symbolic(value):
             return self.trace.sizes.fixed(value)
-        return value
+        return self._as_known(value)
+
+    def _as_known(self, value: Any) -> Any:
+        """A list or tuple made inside with the tensors that the interpreter knows: what is held are those of the replay."""
+        if not self.trace.stand_ins or type(value) not in (list, tuple) or self.outside(value):
+            return value
+        items = [self._as_known(self.trace.stand_in(v)) for v in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
 
     def sized(self, value: Any) -> Any:
         """A value for our own functions, which take sizes as they are; other boxes are opened and checked, or become sizes."""
@@ -510,7 +545,7 @@ class Places(Semantics):
             return slice(self.sized(value.start), self.sized(value.stop), self.sized(value.step))
         if type(value) is Box or carries(value, self.trace.known):
             return self._settled(value, self.size)
-        return value
+        return self._as_known(value)
 
     def size(self, value: Any) -> Any:
         """A number as a size of the program where it can be one."""
@@ -533,7 +568,7 @@ class Places(Semantics):
             return value
         return settle(self.boxed(value))
 
-    def brought_in(self, value: Any, depth: int = 4) -> Any:
+    def brought_in(self, value: Any, depth: int = 4, fixed: bool = True) -> Any:
         """Outside containers, for our own functions, as copies made of what was read of them item by item."""
         if not isinstance(value, CONTAINERS) or not depth:
             return value
@@ -546,7 +581,7 @@ class Places(Semantics):
         name = self.namer.name(value)
         if isinstance(value, (list, tuple)):
             count = read((id(value), ("length",)), f"len({name})", lambda: len(value), fixed=True)
-            items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=True) for i in range(count)]
+            items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=fixed) for i in range(count)]
             items = [self.brought_in(v, depth - 1) for v in items]
             if kind is not tuple and isinstance(value, tuple):
                 return tuple_like(kind, items, getattr(value, "__dict__", None))

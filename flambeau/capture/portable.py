@@ -74,6 +74,8 @@ class Encoder:
             return ["record", kind.__name__, self.all([getattr(value, f.name) for f in fields(value)])]
         if value is self.tree:
             return ["tree"]
+        if value is self.tree.calling_back:
+            return ["calling back"]
         if id(value) in self.runners:
             return ["runner", self.runners[id(value)]]
         if isinstance(value, type):
@@ -400,6 +402,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "place": Decoder._place,
     "later": Decoder._place,
     "tree": lambda d: d.tree,
+    "calling back": lambda d: d.tree.calling_back,
     "node": lambda d, number: d.nodes[number],
     "runner": lambda d, number: d.runners[number],
     "tensor": Decoder._tensor,

@@ -7,13 +7,17 @@ reach the graph: what is left at the end is the last value of every storage that
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 from flambeau import prims as p
 from flambeau.capture.computed import draws, may_raise
 from flambeau.capture.custom import Lasting
+from flambeau.capture.entries import CaptureEntry, Edge, gradient_edge, sizes_of
+from flambeau.capture.regions import are_apart, is_inside, same_offset, span_of
 from flambeau.capture.shadow import Operation
 from flambeau.capture.sizes import Sizes, at_hand
 from flambeau.capture.stress import stress
@@ -24,14 +28,12 @@ from flambeau.core.dtypes import dtype
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.core.source_lines import user_line
 from flambeau.core.symbolic import Dim, Expression
-from flambeau.derivative.batching import at_sizes
-from flambeau.derivative.differentiate import gradients
 from flambeau.interp.folding import make_folding
 from flambeau.interp.functions import GraphFunction
 from flambeau.interp.layout import view_of
 from flambeau.interp.tracing import NUMBER_TYPES, fill, flatten, restructure
 from flambeau.ir import origins
-from flambeau.ir.graph import Graph, graph_input
+from flambeau.ir.graph import graph_input
 from flambeau.ir.node import Node, rebuild, toposort
 from flambeau.ir.origins import Origin
 from flambeau.ops.declare import Operator, map_nodes
@@ -40,7 +42,6 @@ from flambeau.tensor import dispatch
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import Call, check_in_place, edge_of, refresh, wants_gradient
 from flambeau.tensor.function import FunctionContext
-from flambeau.tensor.tape import SECOND_BACKWARD, Entry
 from flambeau.tensor.transfer import axes_in_memory
 from flambeau.tensor.views import Step, View, put
 
@@ -70,92 +71,6 @@ class StorageState:
         self.history = (tensor.entry, tensor.output, tensor._requires_grad) if tensor is not None else (None, 0, False)
 
 
-Edge = tuple[Any, int] | None
-
-
-class CaptureEntry(Entry):
-    """The tape entry of a recorded call: its derivative is taken from the nodes. It keeps nodes alive, no tensors."""
-
-    __slots__ = ("operands", "outputs", "recorder", "title")
-
-    def __init__(self, recorder: Recorder, title: str, operands: list[tuple[Node, Edge]], outputs: list[tuple[Node, TensorMeta]]) -> None:
-        super().__init__([edge for _, edge in operands if edge is not None], [m for _, m in outputs])
-        self.recorder = recorder
-        self.title = title
-        self.operands: list[tuple[Node, Edge]] | None = operands
-        self.outputs = [n for n, _ in outputs]
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return "".join(w[:1].upper() + w[1:] for w in self.title.split("_")) + "Backward0"
-
-    def apply(self, cotangents: list[TensorBase | None]) -> Sequence[TensorBase | None]:
-        if self.operands is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        recorder = self.recorder
-        if dispatch.level_of([c for c in cotangents if c is not None]):
-            return self._apply_batched(self.operands, cotangents)
-        met = {n for n, _ in self.operands}
-        given = [(recorder._apart(recorder.read(c), met), gradient_edge(c)) for c in cotangents if c is not None]
-        nodes = iter([n for n, _ in given])
-        weights = [None if c is None else next(nodes) for c in cotangents]
-        # Stopping at every operand, also at those that the tape does not lead to.
-        all_parts = gradients(self.outputs, weights, [n for n, _ in self.operands])
-        parts = [g for g, (_, edge) in zip(all_parts, self.operands, strict=True) if edge is not None]
-        lines = [o.line for o in origins.origins_of(self.outputs)] if origins.wanted() else []
-        recorder._note(self.title + "_backward", [g for g in parts if g is not None], *lines[:1])
-        device = self.metas[0].device
-        found = [(g, meta_of(sizes_of(g.shape), g.dtype, None, device)) for g in parts if g is not None]
-        made = iter(recorder.results(self.title + "_backward", [*self.operands, *given], found))
-        return [None if g is None else next(made) for g in parts]
-
-    def _apply_batched(self, operands: list[tuple[Node, Edge]], cotangents: list[TensorBase | None]) -> list[TensorBase | None]:
-        """`apply` where ``vmap`` runs it: a function of the operands and the cotangents."""
-        given = [c for c in cotangents if c is not None]
-        known = {n: graph_input(f"operand{k}", n.aval) for k, (n, _) in enumerate(operands)}
-        met = enumerate(zip(cotangents, self.outputs, strict=True))
-        weights = [None if c is None else graph_input(f"cotangent{k}", o.aval) for k, (c, o) in met]
-        parts = gradients(self.outputs, weights, list(known))
-        inputs = (*known.values(), *(w for w in weights if w is not None))
-        outputs = at_sizes([g for g in parts if g is not None], {**known, **{w: w for w in weights if w is not None}}, {})
-        function = GraphFunction(self.title + "_backward", Graph(inputs, tuple(outputs)), len(inputs))
-        tensors = [self._standing_for(n, edge) for n, edge in operands]
-        made = iter(dispatch.run_batched_function(function, self.recorder.sizes.hints, [*tensors, *given]))
-        found = [None if g is None else next(made) for g in parts]
-        return [g for g, (_, edge) in zip(found, operands, strict=True) if edge is not None]
-
-    def _standing_for(self, node: Node, edge: Edge) -> Any:
-        """A tensor whose value is that of an operand, with the operand's place on the tape."""
-        if edge is not None and isinstance(edge[0], TensorBase):
-            return edge[0]  # nothing that requires gradients is overwritten
-        tensor = self.recorder.pending(node, meta_of(sizes_of(node.shape), node.dtype, None, self.metas[0].device))
-        if edge is not None and context.grad_enabled:
-            tensor.entry, tensor.output, tensor._requires_grad = *edge, True
-        return tensor
-
-    def release(self) -> None:
-        self.operands = None
-
-    @property
-    def released(self) -> bool:
-        """Whether backward has been through it for the last time."""
-        return self.operands is None
-
-
-def gradient_edge(tensor: Any) -> Edge:
-    """Where a gradient of the tensor goes, None when it takes no part in autograd."""
-    return edge_of(tensor) if tensor.meta.dtype.is_inexact and wants_gradient(tensor) else None
-
-
-def span_of(tensors: Sequence[Any]) -> Any:
-    """A tensor of one dimension over all the memory from the first element to the last of tensors that share it."""
-    item = tensors[0].meta.dtype.itemsize
-    start = min(t.address for t in tensors)
-    end = max(t.address + item * t.meta.extent for t in tensors)
-    meta = meta_of(((end - start) // item,), tensors[0].meta.dtype, None, tensors[0].meta.device)
-    return dispatch.new_tensor(tensors[0].memory, start, meta)
-
-
 def _is_base(tensor: Any) -> bool:
     """Whether views of a tensor are views of it: it shows no other one, or takes part in autograd in another way than that one."""
     if tensor.view_of is None or isinstance(tensor.entry, FunctionContext):
@@ -166,15 +81,6 @@ def _is_base(tensor: Any) -> bool:
 def _one_node(node: Node) -> Node:
     """A complex value as a node to which gradients go, whatever it shows: what reads a pair, or a view, reads the parts behind it."""
     return p.whole(node) if node.dtype.is_complex else node
-
-
-def sizes_of(shape: Sequence[Dim]) -> tuple[Any, ...]:
-    return tuple([n if type(n) is Expression else int(n) for n in shape])
-
-
-def _same(a: Dim, b: Dim) -> bool:
-    """Whether two offsets are the same for all sizes."""
-    return a is b if type(a) is Expression or type(b) is Expression else a == b
 
 
 class Unfollowed(NotImplementedError):
@@ -202,7 +108,9 @@ class Recorder:
         self.spans: list[tuple[Any, Any]] = []  # a tensor over the memory of several arguments, and the first of these
         self.draws: list[Node] = []  # random numbers
         self.sources: dict[int, tuple[Any, Any]] = {}  # by id, tensors made in the place of others, and those
-        self._made: set[int] = set()  # by id, tensors over outside memory that the function itself made
+        # By id, tensors over outside memory that the function itself made, and what they show.
+        self._made: dict[int, tuple[weakref.ref[Any], StorageState]] = {}
+        self.beside: dict[int, list[StorageState]] = {}  # further inputs in the memory of one, by id of the memory: they are apart
         self._active: dict[Node, bool] = {}
         self._copies = 0
         self._device: Device | None = None
@@ -232,12 +140,31 @@ class Recorder:
         found = self.states.get(id(tensor.memory))
         if found is None and id(tensor.memory) in self.arguments:
             self._declare(self.arguments[id(tensor.memory)])
-            found = self.states[id(tensor.memory)]
-        elif found is None:
+            return self.state(tensor)
+        if found is None:
             view = None if _is_base(tensor) else tensor.view_of
-            owner = view.base if view is not None and view.base.memory is tensor.memory else tensor
-            found = self._add_input(owner)
-        return found
+            shown = view is not None and view.base.memory is tensor.memory and not self._varies_alone(tensor)
+            owner = view.base if view is not None and shown else tensor
+            return self._add_input(owner)
+        return found if found.tensor is None else self._part(tensor, found)
+
+    def _part(self, tensor: Any, first: StorageState) -> StorageState:
+        """The state of the input that a tensor in outside memory shows, of those in this memory, which are apart; it may become one."""
+        made, state = self._made.get(id(tensor), (None, first))
+        if made is not None and made() is tensor:
+            return state
+        parts = [first, *self.beside.get(id(tensor.memory), ())]
+        with self.sizes.apart():
+            known = [s for s in parts if is_inside(tensor, s.tensor)]
+            if known or not all(are_apart(tensor, s.tensor) for s in parts):
+                return known[0] if known else first
+        if id(tensor.memory) not in self.arguments:
+            self.shared.append((tensor, first.tensor))
+        return self._add_input(tensor)
+
+    def _varies_alone(self, tensor: Any) -> bool:
+        """Whether a tensor from outside has variable sizes, which how it was made of its base says nothing about."""
+        return self.sizes.is_tracked(tensor) and not self.sizes.trace.was_made(tensor)
 
     def declare(self, arguments: Sequence[Any]) -> None:
         """Make arguments inputs as they are, also views of something else; later segments do where they first use one."""
@@ -250,6 +177,12 @@ class Recorder:
         """Make an input of arguments that share memory: they are parts of what they span."""
         owner = group[0]
         if len(group) > 1:
+            with self.sizes.apart():
+                distinct = all(are_apart(a, b) for a, b in combinations(group, 2))
+            if distinct:
+                for tensor in group:
+                    self._add_input(tensor)
+                return
             for tensor in group:
                 self.sizes.untrack(tensor)
         apart = len({(t.address, t.meta) for t in group}) > 1
@@ -267,7 +200,9 @@ class Recorder:
         self._active[node] = state.tracked
         self.inputs.append((tensor, node))
         self.input_states.append(state)
-        self.states[id(tensor.memory)] = state
+        if id(tensor.memory) in self.states:
+            self.beside.setdefault(id(tensor.memory), []).append(state)
+        self.states[id(tensor) if id(tensor.memory) in self.states else id(tensor.memory)] = state
         return state
 
     def active(self, node: Node) -> bool:
@@ -283,7 +218,7 @@ class Recorder:
         """The value of a tensor as a node."""
         state = self.state(tensor)
         offset = self.sizes.offset(tensor)
-        if tensor.meta is state.meta and _same(offset, state.offset):
+        if tensor.meta is state.meta and same_offset(offset, state.offset):
             return state.node
         key = (id(tensor.memory), offset, tensor.meta)
         cached = self._views.get(key)
@@ -297,10 +232,15 @@ class Recorder:
 
     def _view_node(self, tensor: Any, state: StorageState, base: Node) -> Node:
         """What ``tensor`` shows of a storage whose value is ``base``."""
-        view: View | None = tensor.view_of
-        if view is not None and view.base.meta is state.meta and _same(self.sizes.offset(view.base), state.offset) and view.steps:
+        view: View | None = None if self._varies_alone(tensor) else tensor.view_of
+        steps = () if view is None else view.steps
+        if view is not None and not (view.base.meta is state.meta and same_offset(self.sizes.offset(view.base), state.offset)):
+            shown = None if state.tensor is None else state.tensor.view_of  # which may be a view itself
+            further = shown is not None and shown.base is view.base and all(map(operator.is_, shown.steps, steps))
+            steps = steps[len(shown.steps) :] if shown is not None and further else ()
+        if steps:
             node = base
-            for step in view.steps:
+            for step in steps:
                 node = step.through(node)
             if node.shape == tensor.meta.shape and node.dtype is tensor.meta.dtype:
                 return node
@@ -375,8 +315,18 @@ class Recorder:
                 self.on_flush()
             return made
         except Unfollowed:
-            self.flush("it reads memory that it shares with another tensor")
-            return dispatch.run_call(call)
+            return self._once_more(lambda recorder: recorder._record(call), lambda: dispatch.run_call(call))
+
+    def _once_more(self, record: Callable[[Recorder], Any], run: Callable[[], Any]) -> Any:
+        """Record something in a new segment, as in this one a tensor shares memory in a way that the graph does not hold; else run it."""
+        assert self.on_flush is not None
+        self.on_flush()
+        recorder = context.capture
+        try:
+            return run() if recorder is None else record(recorder)
+        except Unfollowed:
+            recorder.flush("it reads memory that it shares with another tensor")  # type: ignore[union-attr]
+            return run()
 
     def _may_raise(self, call: Call) -> bool:
         """Whether running an operator may raise because of the values that it meets."""
@@ -540,6 +490,7 @@ class Recorder:
     def note(self, tensor: Any, source: Any) -> None:
         """A tensor was made in the place of another one."""
         self.sizes.track(tensor, self.sizes.meta(source), self.sizes.offset(source))
+        self.sizes.trace.made_tensors[id(tensor)] = weakref.ref(tensor)
         if source.memory.pending is None:
             self.sources[id(tensor)] = tensor, source
 
@@ -557,10 +508,11 @@ class Recorder:
         """``address`` may be an expression plus the address of the storage."""
         tensor = dispatch.new_tensor(storage, at_hand(address, self.sizes.hints), meta)
         self.sizes.track(tensor, meta, address - storage.address)
+        self.sizes.trace.made_tensors[id(tensor)] = weakref.ref(tensor)
         if state.tensor is None:
             state.viewers.append(weakref.ref(tensor))
         else:
-            self._made.add(id(tensor))
+            self._made[id(tensor)] = weakref.ref(tensor), state
         return tensor
 
     def over(self, memory: Storage, meta: TensorMeta) -> Any:
@@ -571,7 +523,7 @@ class Recorder:
         """Another tensor over the same memory, without history: ``detach()``."""
         if gradient_edge(tensor) is not None:
             self.state(tensor)  # as what has a history
-        state = self.states.get(id(tensor.memory))
+        state = self.state(tensor) if id(tensor.memory) in self.states else None
         if state is None:
             made = dispatch.new_tensor(tensor.memory, tensor.address, tensor.meta)
             self.note(made, tensor)
@@ -628,7 +580,7 @@ class Recorder:
         if self.trial is not None and state.serial <= self.trial:
             raise Lasting
         before = state.node
-        if tensor.meta is state.meta and _same(self.sizes.offset(tensor), state.offset):
+        if tensor.meta is state.meta and same_offset(self.sizes.offset(tensor), state.offset):
             state.node = value
         else:
             state.node = put(state.node, self._view_node(tensor, state, state.node), value)
@@ -656,6 +608,12 @@ class Recorder:
             return dispatch.run_into(call, target)
         if not self._follows([*call.tensors, target]):
             return dispatch.run_into(call, target) if context.capture is None else context.capture.call_into(call, target)
+        try:
+            return self._record_into(call, target)
+        except Unfollowed:
+            return self._once_more(lambda recorder: recorder._record_into(call, target), lambda: dispatch.run_into(call, target))
+
+    def _record_into(self, call: Call, target: Any) -> Any:
         self.calls += 1
         operator = call.operator
         check_in_place(operator.name, target)

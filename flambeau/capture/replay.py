@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any
 
 from flambeau.capture.guards import ModuleGuard
+from flambeau.capture.regions import memories
 from flambeau.capture.residual import NAME, Exit, Printer, scope_of
 from flambeau.capture.segments import Runner, firsts, set_gradient
 from flambeau.capture.session import CodeGuard, modes, set_modes
-from flambeau.capture.sizes import Pattern, equal_to, memories
+from flambeau.capture.sizes import Pattern, equal_to
 from flambeau.capture.trace import position
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.core.context import autocast_bits
@@ -409,7 +410,7 @@ class NativeProgram:
     def _test_guard(self, check: Check, seen: Any) -> None:
         node: Any = ast.parse(check.expression, mode="eval").body
         if self._called(node) is memories:
-            wanted = self._keep([w for pair in seen for w in pair])
+            wanted = self._keep([w for first, distance, _ in seen for w in (first, distance)])
             self._add("do_memories", [self.value(v) for v in node.args], second=wanted.address)
         elif isinstance(node, ast.Tuple) and self._called(node.elts[-1]) is modes:
             count, names, (grad, inference, kind, autocast) = seen
@@ -418,6 +419,9 @@ class NativeProgram:
             self._add("do_start", [count, bits, self._object(defaults), self._object(kind), self._object(names)])
         else:
             self._add("do_equal_object", first=self.value(node), second=self._object(seen))
+
+    def _test_apart(self, check: Check, seen: Any) -> None:
+        self._python_test(check, ("apart", seen))
 
     def _python_test(self, check: Check, key: Any) -> None:
         test = self.printer.test(check, key)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from flambeau.capture.regions import loosely
 from flambeau.capture.stress import stress
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
 from flambeau.capture.values import LOOKS, tensor_key
@@ -189,9 +190,11 @@ def outcome_of(tree: Tree, check: Check, variables: dict[str, Any]) -> Any:
 
 def scope_of(tree: Tree) -> dict[str, Any]:
     """The names that programs use."""
-    return {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, **{f"{name}_of": look for name, look in LOOKS.items()}}
+    looks = {f"{name}_of": look for name, look in LOOKS.items()}
+    return {**tree.constants, "Exit": Exit, "tensor_key": tensor_key, "apart_of": loosely, **looks}
 
 
 def _steps_within(lines: list[str]) -> list[list[str]]:
-    """The variables that each line assigns."""
-    return [NAME.findall(line.split(" = ", 1)[0]) for line in lines if " = " in line and not line.lstrip().startswith(("if ", "return "))]
+    """The variables that each line assigns: neither those whose attributes or items it sets, nor those that it tests."""
+    lefts = [line.split(" = ", 1)[0].strip() for line in lines if " = " in line and not line.lstrip().startswith(("if ", "return "))]
+    return [[name for name in map(str.strip, left.split(",")) if NAME.fullmatch(name)] for left in lefts]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flambeau.capture.recorder import CaptureEntry, Recorder, StorageState, sizes_of
+from flambeau.capture.entries import CaptureEntry, sizes_of
+from flambeau.capture.recorder import Recorder, StorageState
 from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.device import cpu

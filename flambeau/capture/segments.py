@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flambeau.capture.recorder import Recorder
+from flambeau.capture.regions import same_offset
 from flambeau.capture.segment import (
     MOST_PLANS,
     Segment,
@@ -216,12 +217,12 @@ class Writer:
                 trace.know(tensor, made)
                 trace.know_also(value, made)
                 return made
-        for name, known in beside:
-            if known.meta.dtype is tensor.meta.dtype:
-                return self._alias(tensor, name, known)
-        source = self.recorder.sources.get(id(tensor), (None, None))[1]
-        if source is not None:
-            return self._alias(tensor, self.name(source), source)
+        if trace.was_made(tensor):
+            source = self.recorder.sources.get(id(tensor), (None, None))[1]
+            alike = [(name, known) for name, known in beside if known.meta.dtype is tensor.meta.dtype]
+            alike.sort(key=lambda pair: not same_offset(trace.sizes.offset(pair[1]), trace.sizes.offset(tensor)))
+            if alike or source is not None:
+                return self._alias(tensor, *(alike[0] if alike else (self.name(source), source)))
         trace.know(tensor, trace.tree.constant(tensor))
         return trace.known[id(tensor)][0]
 

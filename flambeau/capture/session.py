@@ -13,9 +13,9 @@ from flambeau.capture.machine import Interruption, Machine, hide
 from flambeau.capture.naming import Namer
 from flambeau.capture.operators import NamedRead
 from flambeau.capture.recorder import Recorder
+from flambeau.capture.regions import loosely, memories
 from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer, meta_or_none, set_gradient
-from flambeau.capture.sizes import memories
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import OTHERWISE, Check, End, Tree
 from flambeau.capture.values import Box, frozen, is_ours, tensor_key
@@ -157,7 +157,9 @@ class Session:
         for versions in itertools.count(1):
             trace.sync()
             recorded = trace.block.end if trace.ghost else None
-            guard = ModuleGuard([module], varying=[e for e in tree.varying if how == BY_NAME or how == REGISTERED and tree.replaced[e]])
+            varying = [e for e in tree.varying if how == BY_NAME or how == REGISTERED and tree.replaced[e]]
+            with trace.sizes.apart():
+                guard = ModuleGuard([module], varying=varying)
             if trace.check(f"{tree.constant(guard)}.failed() is None", "same", True, guard):
                 known = recorded.guard if isinstance(recorded, Check) and recorded.guard is not None else guard
                 self.varying |= known.varying
@@ -336,7 +338,7 @@ class Session:
         named = {k: self._take(f"kwargs[{k!r}]", v, tensors) for k, v in kwargs.items()}
         if len(tensors) > 1 and (trace.sizes.names or any(t.view_of is not None for t in tensors)):
             names = ", ".join(self.writer.name(t) for t in tensors)
-            trace.check(f"{constant(memories)}({names})", "look", ("guard", memories(*tensors)))
+            trace.check(f"{constant(memories)}({names})", "look", self._places_of(tensors))
         if context.capture is not None:
             self.writer.recorder.declare(tensors)
             self.arguments = self.writer.recorder.arguments
@@ -347,6 +349,15 @@ class Session:
             while not trace.check(f"{constant(guard)}.failed() is None", "same", True, guard):
                 pass
         return self.semantics.call(function, tuple(taken), named)
+
+    def _places_of(self, tensors: list[Any]) -> tuple[str, Any]:
+        """How a check sees where arguments lie in their memory: exactly, but for those that are apart and not always as far."""
+        with self.trace.sizes.apart():
+            found = memories(*tensors)
+        self.trace.sync()
+        seen = getattr(self.trace.block.end, "outcomes", ())
+        changes = self.trace.sizes.names or any(kind == "apart" or places != found for kind, places in seen)
+        return ("apart", loosely(found)) if changes and any(apart for _, _, apart in found) else ("guard", found)
 
     def _take(self, expression: str, value: Any, tensors: list[Any], index: int = -1) -> Any:
         name, value = self.trace.step(expression, lambda: value, place=("argument", index))

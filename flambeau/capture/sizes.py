@@ -25,7 +25,7 @@ from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
 from flambeau.tensor.views import Step, View
 
-__all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "memories", "symbols_in"]
+__all__ = ["Pattern", "Sizes", "at_hand", "is_symbolic", "symbols_in"]
 
 _next = [0]  # the number of the next symbol
 ORDERING = frozenset(("transpose", "permute", "unsqueeze", "squeeze", "select"))
@@ -80,7 +80,7 @@ def symbols_in(nodes: Sequence[Node]) -> set[str]:
 @dataclass(frozen=True)
 class Pattern:
     """Tensors that are alike up to some sizes (None, which are 2 or more): how a check sees them. They are dense, and ``order`` names
-    the axes as they lie in memory, the last one closest together; or their strides are ``strides``."""
+    the axes as they lie in memory, the last one closest together; or their strides are ``strides``, of which None are 2 or more."""
 
     kind: type
     dtype: dtype
@@ -90,7 +90,7 @@ class Pattern:
     leaf: bool
     view: bool
     order: tuple[int, ...] | None
-    strides: tuple[int, ...] | None = None
+    strides: tuple[int | None, ...] | None = None
 
     def laid_out(self, shape: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The strides of one of that shape."""
@@ -114,7 +114,8 @@ class Pattern:
         """Whether metadata is that of one of them."""
         if meta.dtype is not self.dtype or len(meta.shape) != len(self.dims) or meta.device != self.device:
             return False
-        if meta.strides != self.laid_out(meta.shape):
+        strides = self.laid_out(meta.shape) or ()
+        if any(step != known and (known is not None or step < 2) for step, known in zip(meta.strides, strides, strict=True)):
             return False
         return all(size >= 2 if known is None else size == known for size, known in zip(meta.shape, self.dims, strict=True))
 
@@ -140,12 +141,6 @@ def order_of(meta: TensorMeta) -> tuple[int, ...] | None:
     if not meta.contiguous:
         order = tuple(sorted(order, key=lambda k: (-meta.strides[k], -meta.shape[k])))
     return order if meta.strides == strides_in(order, meta.shape) else None
-
-
-def memories(*tensors: Any) -> tuple[tuple[int, int], ...]:
-    """For each tensor the first one in the same memory, and how many bytes after that it begins."""
-    found = [id(t.memory) for t in tensors]
-    return tuple([(first := found.index(id(t.memory)), t.address - tensors[first].address) for t in tensors])
 
 
 def equal_to(value: int, *others: int) -> int:
@@ -248,20 +243,21 @@ class Sizes(SizeScope):
         free = shown is not None and not gradient  # what it is a view of, and where it begins there, is of no interest
         if self.mode is False or (order is None and not free) or not meta.shape:
             return "tensor", key
-        if shown is not None and (ARGUMENT.fullmatch(origin) is None or (gradient and not fits_all_sizes(tensor.view_of))):
+        if shown is not None and gradient and (ARGUMENT.fullmatch(origin) is None or not fits_all_sizes(tensor.view_of)):
             return "tensor", key
-        strides = meta.strides if order is None else None
-        rest = (kind, meta.dtype, meta.device, order, strides, gradient, leaf, shown is not None)
+        now = meta.shape if order is not None else (*meta.shape, *meta.strides)
+        rest = (kind, meta.dtype, meta.device, order, len(meta.shape), gradient, leaf, shown is not None)
         seen = self.trace.tree.shapes.setdefault((origin, rest), [])
         marks = getattr(tensor, "__dict__", {})
         static = marks.get("_dynamo_static_indices", ())
         wanted = {*marks.get("_dynamo_dynamic_indices", ()), *marks.get("_dynamo_weak_dynamic_indices", ())}
         if self.mode is True:
             wanted |= set(range(len(meta.shape)))
-        wanted |= {k for shape in seen for k, n in enumerate(shape) if n != meta.shape[k] and n >= 2}
-        if meta.shape not in seen:
-            seen.append(meta.shape)
-        dims = tuple([None if k in wanted and n >= 2 and k not in static else n for k, n in enumerate(meta.shape)])
+        wanted |= {k for other in seen for k, n in enumerate(other) if n != now[k] and n >= 2}
+        if now not in seen:
+            seen.append(now)
+        parts = tuple([None if k in wanted and n >= 2 and k not in static else n for k, n in enumerate(now)])
+        dims, strides = parts[: len(meta.shape)], parts[len(meta.shape) :] if order is None else None
         if None not in dims and not free:
             return "tensor", key
         return "sizes", Pattern(kind, meta.dtype, meta.device, dims, gradient, leaf, shown is not None, order, strides)
@@ -272,13 +268,21 @@ class Sizes(SizeScope):
         meta = tensor.meta
         for k, (known, size) in enumerate(zip(pattern.dims, meta.shape, strict=True)):
             if known is None:
-                variable, size = self.trace.step(f"{name}.meta.shape[{k}]", lambda size=size: size, place=("size", k))
-                dims.append(self.symbol(variable, size))
+                dims.append(self._read(name, "shape", k, size))
             else:
                 dims.append(size)
+        steps: list[Any] | None = None if pattern.strides is None else list(pattern.strides)
+        for k, known in enumerate(pattern.strides or ()):
+            if known is None and steps is not None:
+                steps[k] = self._read(name, "strides", k, meta.strides[k])
         if self.trace.recording:
-            strides = None if meta.contiguous else pattern.laid_out(tuple(dims))
+            strides: Any = None if meta.contiguous else pattern.laid_out(tuple(dims)) if steps is None else tuple(steps)
             self.track(tensor, meta_of(tuple(dims), meta.dtype, strides, meta.device))
+
+    def _read(self, name: str, what: str, axis: int, value: int) -> Dim:
+        """The symbol of a size of the tensor in a variable, or of the distance between elements."""
+        variable, value = self.trace.step(f"{name}.meta.{what}[{axis}]", lambda: value, place=("size", axis))
+        return self.symbol(variable, value)
 
     # -- tensors ----------------------------------------------------------------------------------------
     def track(self, tensor: Any, meta: TensorMeta, offset: Dim | None = None) -> None:
@@ -305,6 +309,10 @@ class Sizes(SizeScope):
         """Where in its memory a tensor begins, in bytes."""
         found = self._tensors.get(id(tensor))
         return tensor.address - tensor.memory.address if found is None or not is_symbolic(found[2]) else found[2]
+
+    def is_tracked(self, tensor: Any) -> bool:
+        """Whether sizes of a tensor, or where it lies, are expressions."""
+        return id(tensor) in self._tensors
 
     def moved(self, tensor: Any) -> bool:
         """Whether where a tensor lies depends on sizes."""

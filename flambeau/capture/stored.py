@@ -135,7 +135,9 @@ def _pack_step(encoder: Encoder, step: Step, numbers: dict[int, int]) -> list[An
     if place is not None:
         place = [place[0], *encoder.all(place[1:] if place[0] in ("argument", "size") else place[1:-1])]
     raises = [[encoder.of(kind), numbers[id(b)]] for kind, b in step.raises.items()]
-    segment = None if step.segment is None else encoder.runners[id(step.segment)]
+    segment = None if step.segment is None else encoder.runners.get(id(step.segment))
+    if step.segment is not None and segment is None:
+        raise NotPortable("a segment whose first run raised")
     return [step.names, step.expression, step.where, step.birth, place, segment, encoder.of(step.undo), raises, step.error]
 
 
@@ -201,7 +203,7 @@ def _set_constants(tree: Tree, decoder: Decoder, constants: dict[str, Any], plac
 def _in_state(places: list[list[Any]], number: int) -> bool:
     """Whether a place is what some object holds for a tensor, as optimizers do, so that it may come into being yet."""
     while number >= 0:
-        number, kind, _ = places[number]
+        number, kind, *_ = places[number]
         if kind == "at":
             return True
     return False

@@ -6,6 +6,7 @@ from the variables of the replay and performs nothing. Past a point that cannot 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 
 EMPTY = CellType()
+VARIABLE = re.compile(r"(?<=\b[cvt])\d+\b")
 __all__ = ["Diverged", "Trace", "Uncapturable"]
 
 
@@ -55,9 +57,11 @@ class Trace:
         self.reads: dict[Any, tuple[Any, Any]] = {}
         self.inside: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}  # of objects made inside, by id
+        self.made_tensors: dict[int, Any] = {}  # references to tensors that the recorder made, by id
         self.births: dict[int, Any] = {}
         self.contents: list[tuple[Any, Any]] = []  # of reborn objects, as the replay left them
         self.made = 0
+        self.met: dict[tuple[str, str], int] = {}  # how many numbers were read on a line, by the same words
         self.twins: dict[int, tuple[Any, Any]] = {}  # tensors of the ghost, by id, and those of the replay that they stand for
         self.stand_ins: dict[int, tuple[Any, Any]] = {}  # the other way round
         self.foreign: set[int] = set()  # objects of our classes that unknown code gave
@@ -238,6 +242,13 @@ class Trace:
         self.sync()
         if not self.recording:
             return key
+        changed = (
+            kind == "look"
+            and key[0] == "value"
+            and key[1][0] in WIDENED
+            and not expression.startswith("(")
+            and self._changed(expression, key)
+        )
         if self.ghost:
             check = self.block.end
             if not isinstance(check, Check) or check.kind != kind or self.index < len(self.block.steps):
@@ -259,6 +270,7 @@ class Trace:
             if (len(check.outcomes) >= self.tree.most_outcomes or self.capped) and check.kind != "sizes":
                 key = OTHERWISE
         else:
+            key = ("any", key[1][0]) if changed else key
             check = self.block.end = Check(expression, kind, self.line(), self.block, guard=guard)
         if key not in check.outcomes:
             check.outcomes[key] = Block((check, key))
@@ -267,6 +279,17 @@ class Trace:
             of = f"{subject(self.tree, check.expression, self.expressions)}, as many as recompile_limit allows"
             self.leave(f"it has {len(check.outcomes) - 1} versions for other values of {of}; make it a tensor, or raise the limit")
         return key
+
+    def _changed(self, expression: str, key: Any) -> bool:
+        """Whether a number is known to change: another one was read by the same words in an earlier capture, or numbers there changed."""
+        site = self.line(), VARIABLE.sub("", self.expressions.get(expression, expression))
+        self.met[site] = self.met.get(site, 0) + 1
+        seen, place = self.tree.numbers, (*site, self.met[site])
+        before = seen.get(place, key)
+        seen[place] = key
+        if before[1][0] is key[1][0] and before != key:
+            self.tree.changing.add(site)
+        return site in self.tree.changing
 
     @staticmethod
     def _widened(check: Check, key: Any) -> Any:
@@ -376,6 +399,11 @@ class Trace:
             twin.entry, twin.output, twin._requires_grad = real.entry, real.output, real._requires_grad
             twin.seen_version = real.seen_version
 
+    def was_made(self, tensor: Any) -> bool:
+        """Whether a tensor was made by this interpretation."""
+        made = self.made_tensors.get(id(tensor))
+        return made is not None and made() is tensor
+
     def know_also(self, value: Any, name: str) -> None:
         """Another object stands for what is in a variable: of a ghost and its replay, one each."""
         if id(value) not in self.known:
@@ -391,7 +419,7 @@ class Trace:
         if self.deferred and not self.touched.isdisjoint((key[:2], (key[0], None))):
             self.tree.cuts.setdefault(f"it reads from where a tensor is put that is still to be computed ({self.line()})")
             self.flush()
-        name, value = self.step(expression, get, place=place)
+        name, value = self.step(expression, get, place=place or ("read",))
         value = self.adopt(value, name)
         self.reads[key] = (value, None)
         return self.fix(value) if fixed else value
@@ -409,7 +437,7 @@ class Trace:
     def wrote(self, obj: Any, key: Any, value: Any) -> None:
         """A place was written: what was read of it, or of another object of that kind that may be the same one, is forgotten."""
         kind = type(obj)
-        for known in [k for k in self.reads if k[0] != id(obj) and self._may_be(k[0], kind)]:
+        for known in [k for k in self.reads if k[0] != id(obj) and k[1] != "cell" and self._may_be(k[0], kind)]:
             del self.reads[known]
         for known in [k for k in self.reads if k[0] == id(obj) and (k[1] == "*" or k[1] == ("length",))]:
             del self.reads[known]

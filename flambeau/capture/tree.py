@@ -37,7 +37,7 @@ class Step:
     undo: Callable[[dict[str, Any]], tuple[Any, Any]] | None = None
     raises: dict[type, Block] = field(default_factory=dict)
     error: str = ""  # the variable of what it raised
-    place: tuple[Any, ...] | None = None  # what it reads, where native code can read that too
+    place: tuple[Any, ...] | None = None  # how it reads something, where it does nothing else
     parent: Block | None = None
 
     def __repr__(self) -> str:
@@ -106,9 +106,12 @@ class Tree:
         self.named = 0
         self.atoms: dict[Any, Any] = {}  # one object for each
         self.shapes: dict[Any, list[tuple[int, ...]]] = {}  # of tensors by where they came from
+        self.numbers: dict[Any, Any] = {}  # read by lines, words and how many there were before them: their last values
+        self.changing: set[Any] = set()  # lines and words of those that change
         self.count = 0
         self.captures = 0
         self.leaver = Leaver()
+        self.calling_back: Any = None  # calls a function, and compiles those that it gives to it
         self.segments: list[Any] = []
         self.left: list[str] = []
         # Tensors of Modules, by the id of those and their name, which guards and constants keep alive: that the function replaces (whether

@@ -17,6 +17,8 @@ ATOMS = frozenset((
     int, bool, str, bytes, complex, float, type(None), type(Ellipsis), type(NotImplemented), slice, range, dtype, Device,
 ))  # fmt: skip
 WIDENED = (int, float)  # a value of these that differs at its second sight becomes a variable of the program
+# Packages whose objects the program does not look into.
+SEALED = tuple([f"flambeau.{name}" for name in ("capture", "core", "ops", "runtime", "tensor", "ir", "compiler")])
 CLASSES = (type, types.ModuleType, types.BuiltinFunctionType)
 
 
@@ -120,6 +122,23 @@ LOOKS = {"value": value_key, "tensor": tensor_key, "code": code_key, "type": typ
 def is_ours(kind: type) -> bool:
     """Whether a class is this package's, or derives from one that is: a Module, an optimizer, a schedule."""
     return any(base.__module__.partition(".")[0] == "flambeau" for base in kind.__mro__)
+
+
+def written(kind: type, name: str) -> Any:
+    """The Python function that a class has under a special name, if the program wrote it, also in a class that derives from one of this
+    package's; None without."""
+    found = static_lookup(kind, name)
+    if type(found) is not types.FunctionType or not is_ours(kind):
+        return found if type(found) is types.FunctionType else None
+    return None if issubclass(kind, TensorBase) or (found.__module__ or "").partition(".")[0] == "flambeau" else found
+
+
+def is_sealed(value: Any) -> bool:
+    """Whether what an object of this package holds is checked in another way than by reading it, or never changes."""
+    kind = type(value)
+    if isinstance(value, TensorBase) or (is_ours(kind) and "_modules" in getattr(value, "__dict__", ())):
+        return True
+    return is_ours(kind) and kind.__module__.startswith(SEALED)
 
 
 def look_at(value: Any) -> tuple[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.capture.entries import CaptureEntry
 from flambeau.capture.operators import NamedRead
-from flambeau.capture.recorder import CaptureEntry
 from flambeau.core.context import context
 from flambeau.core.numbers import HostInteger, HostNumber
 from flambeau.tensor.base import TensorBase

@@ -139,6 +139,7 @@ CAUSES = {
     "from_numpy": ("from_numpy() makes a tensor of memory outside", "; make it outside, and pass it"),
     "print": ("print() needs the values of a tensor", "; print outside"),
     "manual_seed": ("manual_seed() sets the random state", "; set it outside"),
+    "calling_back": ("the optimizer decides by values how it goes on", "; call its step outside"),
     **{n: (f"{n}() needs the value of a tensor", READS) for n in ("item", "tolist", "int", "float", "__int__", "__float__", "__index__")},
     **{n: (f"{n}(): {SIZED}", "; use torch.where(mask, x, 0) or nonzero_static()") for n in ("nonzero", "masked_select", "argwhere")},
     **{n: (f"{n}(): {SIZED}", "") for n in ("unique", "unique_consecutive", "bincount", "repeat_interleave")},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
+from flambeau.core.stamps import bump_module_stamp
 from flambeau.tensor import Tensor, native, overriding
 from flambeau.tensor.creation import empty
 from flambeau.tensor.overriding import plain_function
@@ -26,6 +27,21 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         return Tensor._make_subclass(cls, empty(0) if data is None else data, requires_grad)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        if self._requires_grad is not bool(requires_grad):
+            bump_module_stamp()
+        return super().requires_grad_(requires_grad)
+
+    @property
+    def data(self) -> Any:
+        return super().data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, Tensor) or value.meta is not self.meta:
+            bump_module_stamp()
+        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:

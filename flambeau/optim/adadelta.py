@@ -29,13 +29,11 @@ class Adadelta(PerParameterOptimizer):
             "foreach": foreach, "differentiable": differentiable,
         })  # fmt: skip
 
-    _uses_count = False
-
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         state["square_avg"] = zeros_like(parameter)
         state["acc_delta"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         rho, eps = group["rho"], group["eps"]
         squares = state["square_avg"].mul_(rho).addcmul_(gradient, gradient, value=1 - rho)
         change = (state["acc_delta"] + eps).sqrt() / (squares + eps).sqrt() * gradient

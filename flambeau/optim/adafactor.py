@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer
+from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, at_least, value_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.type_info import finfo
@@ -49,12 +49,13 @@ class Adafactor(PerParameterOptimizer):
         else:
             state["variance"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
-        lr, (least, least_size) = float(group["lr"]), group["eps"]
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+        lr, (least, least_size) = group["lr"], group["eps"]
+        lr = value_of(lr) if isinstance(lr, Tensor) else lr
         least = finfo(parameter.dtype).eps if least is None else least
         share = count ** group["beta2_decay"]
-        size = max(least_size, parameter.norm(2).item() / parameter.numel() ** 0.5)
-        rate = size * min(lr, count**-0.5)
+        size = at_least(value_of(parameter.norm(2)) / parameter.numel() ** 0.5, least_size)
+        rate = -size * at_least(-lr, -(count**-0.5))
         if group["weight_decay"]:
             parameter.mul_(1 - lr * group["weight_decay"])
         square = gradient * gradient
@@ -65,5 +66,5 @@ class Adafactor(PerParameterOptimizer):
             columns = state["col_var"].lerp_(square.mean(-2, keepdim=True), share)
             estimate = rows @ columns / rows.mean(-2, keepdim=True).clamp(min=least)
         update = gradient * estimate.clamp(min=least * least).rsqrt()
-        clip = max(1.0, update.norm(2).item() / (update.numel() ** 0.5 * group["d"]))
+        clip = at_least(value_of(update.norm(2)) / (update.numel() ** 0.5 * group["d"]), 1.0)
         parameter.sub_(update * (rate / clip))

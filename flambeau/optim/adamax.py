@@ -34,7 +34,7 @@ class Adamax(PerParameterOptimizer):
         state["exp_avg"] = zeros_like(parameter)
         state["exp_inf"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]
         average = state["exp_avg"].lerp_(gradient, 1 - beta1)
         largest = state["exp_inf"].copy_(ops.maximum(state["exp_inf"] * beta2, gradient.abs() + group["eps"]))

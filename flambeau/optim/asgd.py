@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_range, check_rate, check_settings
+from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, at_least, check_range, check_rate, check_settings
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import full, ones, zeros_like
 
@@ -33,10 +33,10 @@ class ASGD(PerParameterOptimizer):
         state["mu"] = ones((), device=parameter.device)
         state["ax"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         eta, mean = state["eta"], state["ax"]
         parameter.mul_(1 - group["lambd"] * eta).sub_(gradient * eta)
         mean.add_((parameter - mean) * state["mu"])
         rate = group["lr"]
         eta.fill_(rate / (1 + group["lambd"] * rate * count) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, count - group["t0"]))
+        state["mu"].fill_(1 / at_least(count - group["t0"], 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.context import outside_capture
-from flambeau.optim.optimizer import Optimizer, ParamsT, loss_of, with_gradients
+from flambeau.optim.optimizer import Optimizer, ParamsT, loss_of, with_gradients, with_tensor_rate
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
 from flambeau.tensor.functions_linear import addmm
@@ -48,7 +48,7 @@ class Muon(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.groups():
+            for group in [with_tensor_rate(self, group) for group in self.param_groups]:
                 for parameter in with_gradients(group["params"]):
                     self._update(group, parameter, parameter.grad)
         return loss

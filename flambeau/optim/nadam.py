@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_betas, check_range, check_rate, check_settings
+from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_betas, check_range, check_rate, check_settings, value_of
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import ones, zeros_like
 
@@ -38,13 +38,13 @@ class NAdam(PerParameterOptimizer):
         state["exp_avg"] = zeros_like(parameter)
         state["exp_avg_sq"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]
         rate = group["lr"]
         if group["decoupled_weight_decay"] and group["weight_decay"]:
             parameter.mul_(1 - rate * group["weight_decay"])
         now, following = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (count, count + 1))
-        product = float(state["mu_product"].mul_(now))
+        product = value_of(state["mu_product"].mul_(now))
         average = state["exp_avg"].lerp_(gradient, 1 - beta1)
         square = state["exp_avg_sq"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         scale = (square / (1 - beta2**count)).sqrt().add_(group["eps"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from flambeau.core.context import context, start_state
+from flambeau.core.dtypes import float64
 from flambeau.core.handles import RemovableHandle
 from flambeau.core.identity import same
 from flambeau.core.numbers import HostNumber
+from flambeau.optim.state import ParameterState, States
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros
 from flambeau.tensor.functions_complex import view_as_real
@@ -105,7 +107,7 @@ class Optimizer:
         self._create_hooks()
         if isinstance(params, Tensor):
             raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {params.type()}")
-        self.state: dict[Any, Any] = defaultdict(dict)
+        self.state: dict[Any, Any] = States()
         self.param_groups: list[dict[str, Any]] = []
         groups: list[Any] = list(params)
         if not groups:
@@ -175,7 +177,8 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
             groups.append(packed)
-        state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
+        plain = {key: dict(value) if type(value) is ParameterState else value for key, value in self.state.items()}
+        state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in plain.items()}
         result: StateDict = {"state": _with_own_steps(state), "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             changed = hook(self, result)
@@ -199,10 +202,14 @@ class Optimizer:
         parameters: dict[int, Tensor] = {}
         for own, other in zip(self.param_groups, saved, strict=True):
             parameters.update(zip(other["params"], own["params"], strict=True))
-        state: dict[Any, Any] = defaultdict(dict)
+        state: dict[Any, Any] = States()
         for key, value in given["state"].items():
             if key in parameters:
-                state[parameters[key]] = _for_parameter(parameters[key], value)
+                own = _for_parameter(parameters[key], value)
+                if isinstance(own, dict):
+                    state[parameters[key]].update(own)
+                else:
+                    state[parameters[key]] = own
             else:
                 state[key] = value
         for own, other in zip(self.param_groups, saved, strict=True):
@@ -376,7 +383,31 @@ def recorded(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
 def _members(optimizer: Optimizer, group: dict[str, Any]) -> tuple[Any, ...]:
     """What a recorded step is about. It is asked at every replay, which counts as a call for schedules."""
     optimizer.__dict__["_opt_called"] = True
-    return same(optimizer.state), len(optimizer.param_groups), tuple(map(same, group["params"]))
+    changes = getattr(optimizer.state, "changes", (0,))[0]
+    return same(optimizer.state), changes, len(optimizer.param_groups), tuple(map(same, group["params"]))
+
+
+def value_of(tensor: Tensor) -> Any:
+    """The number in a tensor of one element; while a capture records the tensor, with the precision of numbers."""
+    return float(tensor) if context.capture is None else tensor.reshape(()).double()
+
+
+def at_least(value: Any, least: Any) -> Any:
+    """The larger of two numbers, either of which may be a tensor without dimensions."""
+    return value.clamp(min=least) if isinstance(value, Tensor) else max(value, least)
+
+
+def with_tensor_rate(optimizer: Optimizer, group: dict[str, Any]) -> dict[str, Any]:
+    """As `recorded`, with the learning rate as a tensor; all other settings are checked not to have changed."""
+    if context.capture is None:
+        return group
+    settings = {**recorded(optimizer, group), **{name: value for name, value in group.items() if name != "lr"}}
+    for name, value in group.items():
+        if isinstance(value, (float, tuple)) and name != "lr":
+            context.capture.guard(functools.partial(group.get, name))
+    if isinstance(group["lr"], float):
+        settings["lr"] = zeros((), dtype=float64, device=group["params"][0].device) + settings["lr"]
+    return settings
 
 
 def with_gradients(params: Sequence[Tensor]) -> list[Tensor]:
@@ -503,13 +534,13 @@ def _separate(waiting: list[dict[str, Any]], moving: dict[int, Bucket]) -> None:
 class PerParameterOptimizer(Optimizer):
     """An optimizer whose step is written for one parameter at a time.
 
-    Subclasses define `_start`, which fills a new parameter's state, and `_update`, which makes step number `count` (from 1).
+    Subclasses define `_start`, which fills a new parameter's state, and `_update`, which makes step number `count` (from 1). While a
+    capture records, the count and the learning rate are tensors without dimensions, as every later call has others.
     """
 
     _absent = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    # Whether `_update` sees to the decay of weights itself, and whether it uses the count, whose value a compiled step has to wait for.
+    # Whether `_update` sees to the decay of weights itself.
     _decays_alone = False
-    _uses_count = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -519,10 +550,9 @@ class PerParameterOptimizer(Optimizer):
         """One step; returns what `closure` gives."""
         loss = loss_of(closure)
         with no_grad():
-            for group in self.groups():
+            for group in [with_tensor_rate(self, group) for group in self.param_groups]:
                 for bucket in buckets(self, group, self._start):
-                    step = bucket.step.add_(1)
-                    count = float(step) if self._uses_count else 0.0
+                    count = value_of(bucket.step.add_(1))
                     for parameter, gradient, state in zip(bucket.params, bucket.grads, bucket.states, strict=True):
                         gradient = -gradient if group["maximize"] else gradient
                         if group.get("weight_decay") and not (self._decays_alone or group.get("decoupled_weight_decay")):
@@ -533,6 +563,6 @@ class PerParameterOptimizer(Optimizer):
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _start")
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         """Change ``parameter`` and the tensors of ``state`` in place."""
         raise NotImplementedError(f"{type(self).__name__} must define _update")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau import ops
 from flambeau.optim.optimizer import ParamsT, PerParameterOptimizer, check_betas, check_range, check_rate, check_settings
 from flambeau.tensor import Tensor
 from flambeau.tensor.creation import zeros_like
@@ -35,7 +36,7 @@ class RAdam(PerParameterOptimizer):
         state["exp_avg"] = zeros_like(parameter)
         state["exp_avg_sq"] = zeros_like(parameter)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]
         if group["decoupled_weight_decay"] and group["weight_decay"]:
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
@@ -45,7 +46,9 @@ class RAdam(PerParameterOptimizer):
         # The length of the simple moving average that the running mean stands for, in the end and now.
         final = 2 / (1 - beta2) - 1
         length = final - 2 * count * beta2**count / rest
-        if length > 5.0:
+        known = isinstance(length, float)
+        if not known or length > 5.0:
             rectified = ((length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)) ** 0.5
-            average = average * rectified * (rest**0.5 / (square.sqrt() + group["eps"]))
+            straight, average = average, average * rectified * (rest**0.5 / (square.sqrt() + group["eps"]))
+            average = average if known else ops.where(length > 5.0, average, straight)
         parameter.sub_(group["lr"] * average)

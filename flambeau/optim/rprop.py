@@ -29,14 +29,12 @@ class Rprop(PerParameterOptimizer):
             "capturable": capturable,
         })  # fmt: skip
 
-    _uses_count = False
-
     def _start(self, parameter: Tensor, state: dict[str, Any]) -> None:
         rate = next(float(group["lr"]) for group in self.param_groups if any(p is parameter for p in group["params"]))
         state["prev"] = zeros_like(parameter)
         state["step_size"] = full_like(parameter, complex(rate, rate) if parameter.is_complex() else rate)
 
-    def _update(self, group: dict[str, Any], count: float, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
+    def _update(self, group: dict[str, Any], count: Any, parameter: Tensor, gradient: Tensor, state: dict[str, Any]) -> None:
         shrinking, growing = group["etas"]
         turn = gradient * state["prev"]
         size = state["step_size"] * ops.where(turn > 0, growing, ops.where(turn < 0, shrinking, 1.0))

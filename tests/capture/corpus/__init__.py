@@ -11,11 +11,14 @@ from tests.capture.corpus import (
     errors,
     functions,
     generators,
+    idioms,
     libraries,
     modules,
     numbers,
     overriding,
     posts,
+    practices,
+    regions,
     reports,
     steps,
     tensors,
@@ -27,6 +30,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "complex_numbers", "containers", "contexts", "control_flow",
-    "errors", "functions", "generators", "libraries", "modules", "numbers", "overriding", "posts", "reports", "steps", "stressed",
-    "tensors", "training", "whole",
+    "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices", "regions",
+    "reports", "steps", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
