@@ -151,7 +151,9 @@ class Session:
         Of these the ones that the function replaces are excepted where they are read by name, or not read as they are not registered.
         """
         trace, tree = self.trace, self.tree
-        if any(id(module) in noted for noted in self.noted[: how + 1]) or not trace.recording:
+        # Where none is excepted every way to read them is covered by the first; by now others may stand there for a while.
+        excepts = bool(tree.varying) and not {i for i, _ in tree.varying}.isdisjoint(map(id, module.modules()))
+        if any(id(module) in noted for noted in (self.noted[: how + 1] if excepts else self.noted)) or not trace.recording:
             return
         self.noted[how].update(map(id, module.modules()))
         for versions in itertools.count(1):
