@@ -24,13 +24,13 @@ N, R, C = symbol("n"), symbol("r"), symbol("c")
 READ, WRITE = BufferParameter(F32, "read"), BufferParameter(F32, "write")
 
 
-def padded_sum() -> Kernel:
-    """Row by row the sum of r rows of 200, of which the first n elements are there."""
-    i, j = axis("i", R), axis("j", 200)
-    place = 200 * i + j
+def padded_sum(columns: int) -> Kernel:
+    """Row by row the sum of r rows, of which the first n elements are there."""
+    i, j = axis("i", R), axis("j", columns)
+    place = columns * i + j
     value = load(0, place, F32, inside(place, 0, N))
     total = Node(REDUCE, (value,), kind="sum", axes=("j",))
-    return Kernel((KernelAxis("i", R),), (KernelAxis("j", 200),), "j", (READ, WRITE), ("n", "r"), (), (Store(1, i, total),))
+    return Kernel((KernelAxis("i", R),), (KernelAxis("j", columns),), "j", (READ, WRITE), ("n", "r"), (), (Store(1, i, total),))
 
 
 def shifted(step: int) -> Kernel:
@@ -42,7 +42,7 @@ def shifted(step: int) -> Kernel:
     return Kernel(axes, (), "j", (READ, WRITE), ("c", "r"), (), (Store(1, i * C + j, p.add(value, value)),))
 
 
-@pytest.mark.parametrize("kernel", [padded_sum(), shifted(3)], ids=["sum", "shift"])
+@pytest.mark.parametrize("kernel", [padded_sum(5000), shifted(3)], ids=["sum", "shift"])
 def test_guarded_loads_have_a_stretch_without_masks(kernel: Kernel) -> None:
     text = emit_kernel(kernel, cpu.cpu_features()).text
     bodies = re.split(r"^body\d+:$", text, flags=re.MULTILINE)
@@ -52,11 +52,13 @@ def test_guarded_loads_have_a_stretch_without_masks(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 199, 200, 201, 399, 400, 983, 1000])
-def test_padded_rows_sum_to_what_is_there(n: int) -> None:
+@pytest.mark.parametrize("columns", [200, 2200])
+def test_padded_rows_sum_to_what_is_there(n: int, columns: int) -> None:
+    n = n * columns // 200
     x = np.random.randn(max(n, 1)).astype(np.float32)
     out = np.full(5, np.nan, np.float32)
-    CompiledKernel(padded_sum()).run([x, out], {"n": n, "r": 5}, grain=2)
-    whole = np.concatenate((x[:n], np.zeros(1000 - n, np.float32))).reshape(5, 200)
+    CompiledKernel(padded_sum(columns)).run([x, out], {"n": n, "r": 5}, grain=2)
+    whole = np.concatenate((x[:n], np.zeros(5 * columns - n, np.float32))).reshape(5, columns)
     np.testing.assert_allclose(out, whole.sum(1, dtype=np.float64), rtol=1e-5, atol=1e-5)
 
 
