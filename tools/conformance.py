@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import re
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 LIST = Path(__file__).resolve().parent / "conformance_operators.txt"
@@ -48,6 +49,11 @@ def sections(text: str) -> list[Section]:
     return [Section(mode, dtype, tuple(names)) for mode, dtype, names in found]
 
 
+def share(section: Section, shares: int, day: int) -> Section:
+    """Every ``shares``-th operator of a section, others on each day, and all of them in as many days."""
+    return replace(section, operators=section.operators[day % shares :: shares])
+
+
 def check(section: Section, program: Path) -> list[str]:
     """Run the conformance program on a section; one line for each operator that failed or was not judged at all."""
     pattern = f"^(?:{'|'.join(re.escape(name) for name in section.operators)})$"
@@ -71,8 +77,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("program", type=Path, help="the conformance program, opinfo.py")
     parser.add_argument("--list", type=Path, default=LIST, help="the list of operators")
     parser.add_argument("--jobs", type=int, default=2, help="sections that run at once")
+    parser.add_argument("--shares", type=int, default=1, help="run one of so many parts of every section, another one each day")
     options = parser.parse_args(arguments)
-    listed = sections(options.list.read_text(encoding="utf-8"))
+    day = datetime.date.today().toordinal()
+    listed = [share(section, options.shares, day) for section in sections(options.list.read_text(encoding="utf-8"))]
+    listed = [section for section in listed if section.operators]
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda section: check(section, options.program), listed))

@@ -29,6 +29,14 @@ def test_the_list_is_read() -> None:
     assert conformance.sections(text) == [Section("eager", "float32", ("add", "nn.relu", "mul")), Section("errors", "-", ("add",))]
 
 
+def test_shares_are_the_whole_list_in_as_many_days() -> None:
+    whole = Section("eager", "float32", tuple("abcdefgh"))
+    parts = [conformance.share(whole, 3, day).operators for day in range(730000, 730003)]
+    assert sorted(name for part in parts for name in part) == list(whole.operators)
+    assert all(len(part) in (2, 3) for part in parts)
+    assert conformance.share(whole, 1, 730001) == whole
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
