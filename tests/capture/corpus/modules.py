@@ -1,5 +1,7 @@
 """nn.Module: attributes, containers, buffers, hooks, modes, replaced parts."""
 
+from importlib import import_module
+
 import flambeau as torch
 from flambeau import nn
 from tests.capture.corpus.harness import program, ramp
@@ -519,7 +521,7 @@ def hook_of_the_library_that_sets_the_weight():
     m = torch.nn.Sequential(torch.nn.Linear(2, 2))
     torch.nn.init.constant_(m[0].weight, 0.5)
     torch.nn.init.constant_(m[0].bias, 0.5)
-    torch.nn.utils.prune.custom_from_mask(m[0], "weight", torch.eye(2))
+    import_module(f"{torch.nn.utils.__name__}.prune").custom_from_mask(m[0], "weight", torch.eye(2))
 
     def f(x):
         loss = m(x * 2).sum()

@@ -178,22 +178,22 @@ def copies_of_modules():
 @program()
 def subclass_that_carries_a_name():
     class Named(torch.Tensor):
-        def __new__(cls, data, name="?"):
+        def __new__(cls, data, label="?"):
             made = torch.Tensor._make_subclass(cls, data)
-            made.name = name
+            made.label = label
             return made
 
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             out = super().__torch_function__(func, types, args, kwargs or {})
             if isinstance(out, Named):
-                names = [getattr(a, "name", "") for a in args if isinstance(a, Named)]
-                out.name = f"{func.__name__}({','.join(names)})"
+                labels = [getattr(a, "label", "") for a in args if isinstance(a, Named)]
+                out.label = f"{func.__name__}({','.join(labels)})"
             return out
 
     def f(x, y):
         z = (x + y).relu()
-        return z * 2, getattr(z, "name", None), type(z).__name__
+        return z * 2, getattr(z, "label", None), type(z).__name__
 
     return f, [
         (Named(ramp(3), "a"), Named(ramp(3), "b")),
