@@ -23,7 +23,7 @@ from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.marks import MODES
 from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import WITH_NUMBERS, Operators, each, formatted, until
+from flambeau.capture.operators import CONSUMERS, THROUGH, WITH_NUMBERS, Operators, each, formatted, until
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
@@ -415,7 +415,8 @@ class Calls(Operators):
         if method and name in HOOKS_OF_TENSORS:
             return (self._set_hook(function, owner, args, kwargs),)
         lasting = is_module(owner) and id(owner) not in self.trace.inside
-        if lasting and name in MODES or method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(owner):
+        leaf = method and name == "requires_grad_" and isinstance(owner, TensorBase) and self.outside(self.marked(owner))
+        if leaf or (lasting and name in MODES):
             return (self.set_marks(owner, name, args, kwargs),)
         if is_module(owner) and name in BACKWARD_HOOK_SETTERS:
             self.hooked.add(id(owner))
@@ -457,8 +458,9 @@ class Calls(Operators):
             if name not in READERS:
                 self.trace.lasts(owner)
             if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
-                gathers = name in ("extend", "update")
-                args = tuple([self.kept(self.gathered(self.brought_in(a)) if gathers else a) for a in args])
+                if name in ("extend", "update"):
+                    args = tuple([self.gathered(self.brought_in(a), isinstance(owner, dict)) for a in args])
+                args = tuple(map(self.kept, args))
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
             if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
@@ -479,11 +481,6 @@ class Calls(Operators):
         if name not in READERS:
             self.wrote_all(owner)
         return found
-
-    def gathered(self, value: Any) -> Any:
-        """What code that is not interpreted goes through: the items of something that is."""
-        runs = isinstance(value, Generator) or (not isinstance(value, TensorBase) and self._iterates_in_python(value))
-        return [self.kept(v) for v in self._items(value)] if runs else value
 
     def _object_method(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if function is object.__new__:
@@ -534,6 +531,8 @@ class Calls(Operators):
             if is_module(value):
                 self.note_module(value)
         if any(self._calls_back(v) for v in values):
+            if function in THROUGH:
+                args = tuple([self.gone_through(a, function is itertools.starmap) for a in args])
             plain = [self._callback(self.brought_in(a)) for a in args]
             found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
@@ -760,8 +759,6 @@ OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max
 SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
-# Those that go through all that they are given.
-CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
 GATHERING = frozenset(
     (vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest)
 )

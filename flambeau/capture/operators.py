@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import operator
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -64,6 +68,7 @@ class Operators(Places):
             return self.host(act, (a, b), {}, flush=holds_pending(b))
         if isinstance(a, (list, dict, set)):
             self.trace.lasts(a)
+            b = self.gathered(self.brought_in(b)) if type(a) is list else b
         method = static_lookup(type(a), special)
         if written(type(a), special) is not None:
             found = self.call(method, (a, b), {})
@@ -235,6 +240,24 @@ class Operators(Places):
             return False
         return any(written(type(value), name) is not None for name in ("__iter__", "__next__", "__getitem__"))
 
+    def goes_by_item(self, value: Any) -> bool:
+        """Whether native code would go through something from outside that is not read place by place: a view, set or iterator."""
+        by_place = isinstance(value, (TensorBase, str, bytes, tuple, list, dict, self.own_generators))
+        return not by_place and hasattr(type(value), "__iter__") and self.outside(value) and not isinstance(value, type)
+
+    def gathered(self, value: Any, unpacked: bool = False) -> Any:
+        """What code that is not interpreted goes through at once: the items of what is, or goes by item; ``unpacked`` are theirs too."""
+        runs = isinstance(value, self.own_generators) or (not isinstance(value, TensorBase) and self._iterates_in_python(value))
+        if not runs and not self.goes_by_item(value):
+            return value
+        return [tuple([self.kept(v) for v in self._items(i)]) if unpacked else self.kept(i) for i in self._items(value)]
+
+    def gone_through(self, value: Any, unpacked: bool = False) -> Any:
+        """What native code goes through and calls back for: the items that the interpreter reads; ``unpacked`` are theirs too."""
+        if not (unpacked and self.outside(value)) and not self.goes_by_item(value):
+            return value
+        return self.machine.call_function(each_unpacked if unpacked else each, (value,), {})
+
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)
         kind = type(value)
@@ -393,6 +416,12 @@ def each(iterable: Any) -> Any:
     yield from iterable
 
 
+def each_unpacked(iterable: Any) -> Any:
+    """The items of something as tuples of theirs."""
+    for items in iterable:
+        yield (*items,)
+
+
 def until(function: Callable[[], Any], sentinel: Any) -> Any:
     """``iter(function, sentinel)``."""
     while (item := function()) != sentinel:
@@ -407,3 +436,6 @@ def formatted(value: Any, conversion: str | None, spec: Any) -> str:
 BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {
     zip, enumerate, reversed, map, filter,
 }  # fmt: skip
+# Those that go through all that they are given, and those that go through it at some time.
+CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
+THROUGH = CONSUMERS | {map, filter, functools.reduce, *(f for f in vars(itertools).values() if callable(f))}

@@ -148,10 +148,13 @@ class Places(Semantics):
     def outside(self, obj: Any) -> bool:
         """Whether an object came from outside, or has been let out."""
         found = self.trace.known.get(id(obj))
-        if found is None and isinstance(obj, TensorBase) and self.trace.recording and self.namer.writer.is_foreign(obj):
-            self.namer.name(obj)
-            return True
         return found is not None and found[1] is obj and self.trace.recording
+
+    def marked(self, tensor: Any) -> Any:
+        """A tensor whose marks or attributes are set: one without a name that was there before, as a Module gave it, gets one."""
+        if self.trace.recording and id(tensor) not in self.trace.known and self.namer.writer.is_foreign(tensor):
+            self.namer.name(tensor)
+        return tensor
 
     # -- attributes -------------------------------------------------------------------------------------
     def load_attribute(self, obj: Any, name: str) -> Any:
@@ -312,6 +315,8 @@ class Places(Semantics):
     def store_attribute(self, obj: Any, name: str, value: Any) -> None:
         kind = type(obj)
         trace = self.trace
+        if isinstance(obj, TensorBase):
+            self.marked(obj)
         setter = written(kind, "__setattr__")
         if setter is not None:
             self.call(setter, (obj, name, value), {})
@@ -466,7 +471,7 @@ class Places(Semantics):
             return
         if not self.outside(obj):
             self.trace.lasts(obj)
-            act(obj, self.kept(self.fixed(key)), *[self.kept(v) for v in rest])
+            act(obj, self.kept(self.fixed(key)), *[self.kept(self.gathered(self.brought_in(v)) if type(key) is slice else v) for v in rest])
             return
         if varies(key) and isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
@@ -592,6 +597,10 @@ class Places(Semantics):
         self.trace.check(variable, "look", ("guard", keys))
         items = [read((id(value), k), f"{name}[{self.namer.name(k)}]", lambda k=k: value[k], fixed=True) for k in keys]
         return {k: self.brought_in(v, depth - 1) for k, v in zip(keys, items, strict=True)}
+
+    def gathered(self, value: Any, unpacked: bool = False) -> Any:
+        """What native code goes through at once."""
+        raise NotImplementedError
 
     def host(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, flush: bool = True, forget: bool = True) -> Any:
         """Call something unknown, for real, at every call."""

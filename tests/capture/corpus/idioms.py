@@ -12,7 +12,7 @@ import time
 import typing
 import warnings
 import weakref
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, replace
 
 import flambeau as torch
@@ -376,6 +376,47 @@ def sorted_by_python_keys():
     a = {"one": ramp(2), "two": ramp(3, step=1.0), "three": ramp(2, 2, start=-3.0)}
     b = {"one": ramp(2) * 9, "two": ramp(3), "three": ramp(2, 2)}
     return f, [(a, False), (b, False), (a, True), (b, True), (a, False)]
+
+
+def _named(k):
+    return {"one": ramp(2) * k, "two": ramp(3) * k, "three": ramp(4) * k}
+
+
+def _size(t):
+    return t.numel()
+
+
+@program()
+def native_code_that_calls_back_for_items_of_views():
+    def f(named, queue):
+        values = named.values()
+        return (
+            sorted(named.items(), key=lambda pair: pair[1].numel())[0][1] + 1, max(values, key=_size) * 2, min(set(values), key=_size),
+            next(filter(lambda t: t.numel() > 2, values)), [*map(lambda t: t * 2, values)],
+            functools.reduce(lambda a, b: a.sum() - b.sum(), values),
+            [*itertools.starmap(lambda k, t: t * len(k), named.items())], [*itertools.takewhile(lambda t: t.numel() < 4, values)],
+            [[t + 1 for t in group] for _, group in itertools.groupby(values, key=_size)], max(queue, key=_size) * 3,
+            min(itertools.chain(values, queue), key=_size), functools.partial(max, values, key=_size)() - 1,
+        )  # fmt: skip
+
+    return f, [(_named(k), deque([ramp(1) * k, ramp(5) * k])) for k in (9.0, -9.0, 5.0)]
+
+
+@program()
+def containers_filled_from_views():
+    def f(named, items):
+        extended, grown, cut = [], [], [1, 2]
+        extended.extend(named.values())
+        grown += named.values()
+        grown += items
+        cut[1:] = named.values()
+        cut[:1] = items
+        table = {}
+        table.update(named.items())
+        table.update(zip(("a", "b"), items, strict=True))
+        return [t * 2 for t in (*extended, *grown, *cut)], {k: t + 1 for k, t in table.items()}
+
+    return f, [(_named(k), [ramp(2, 2) * k, ramp(1) + k]) for k in (9.0, -9.0, 5.0)]
 
 
 @program()
