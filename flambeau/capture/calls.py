@@ -762,8 +762,8 @@ SHARING = frozenset((
 GATHERING = frozenset(
     (vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest)
 )
-# Methods of Modules that change what calls of them do.
-SWITCHES = frozenset(("train", "eval", "requires_grad_", "to", "half", "float", "double", "bfloat16"))
+# Methods of Modules that change their tensors.
+SWITCHES = frozenset(("to", "half", "float", "double", "bfloat16"))
 BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 

@@ -17,13 +17,11 @@ def within(outputs: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
     return toposort(outputs, lambda n: () if n in known else n.sources)
 
 
-def may_raise(outputs: Sequence[Node], inputs: Sequence[Node]) -> bool:
-    """Whether computing nodes from others may raise because of the values met: an index, or a divisor of zero."""
-    return any(
-        node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point) for node in within(outputs, inputs)
-    )
+def may_raise(nodes: Sequence[Node]) -> bool:
+    """Whether computing these nodes may raise because of the values met: an index, or a divisor of zero."""
+    return any(node.op in (p.take, p.scatter) or (node.op in DIVISIONS and not node.dtype.is_floating_point) for node in nodes)
 
 
-def draws(outputs: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
-    """The random numbers that computing nodes from others draws."""
-    return [n for n in within(outputs, inputs) if n.op is not INPUT and n.op.family == "random" and n not in inputs]
+def draws(nodes: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
+    """The random numbers that computing these nodes from others draws."""
+    return [n for n in nodes if n.op is not INPUT and n.op.family == "random" and n not in inputs]

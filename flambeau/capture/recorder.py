@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from flambeau import prims as p
-from flambeau.capture.computed import draws, may_raise
+from flambeau.capture.computed import draws, may_raise, within
 from flambeau.capture.custom import Lasting
 from flambeau.capture.entries import CaptureEntry, Edge, gradient_edge, sizes_of
 from flambeau.capture.regions import are_apart, is_inside, same_offset, span_of
@@ -333,7 +333,7 @@ class Recorder:
         nodes = [self.read(t) for t in call.tensors]
         outputs: list[Node] = []
         flatten(call.operator.inline(list(fill(call.template, nodes, call.numbers, call.sizes))), outputs)
-        return may_raise(outputs, nodes)
+        return may_raise(within(outputs, nodes))
 
     def _at_once(self, call: Call) -> Any:
         """Run an operator in a segment of its own, since somebody waits for the exception that it may raise."""
@@ -374,8 +374,9 @@ class Recorder:
         result = call.operator.inline(list(fill(call.template, nodes, [self.number(n) for n in call.numbers], call.sizes)))
         structure = flatten(result, outputs)
         self._note(call.operator.name, outputs)
-        self.draws += draws(outputs, nodes)
-        if may_raise(outputs, nodes):
+        computed = within(outputs, nodes)
+        self.draws += draws(computed, nodes)
+        if may_raise(computed):
             self.risky.append((call.operator.name, tuple(outputs)))
         return outputs, structure
 
@@ -631,7 +632,7 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(sizes_of(node.shape))}"
             )
-        self.draws += draws([node], nodes)
+        self.draws += draws(within([node], nodes), nodes)
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None
