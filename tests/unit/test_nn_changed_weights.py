@@ -167,7 +167,7 @@ def test_containers_hold_methods_of_one_tensor_and_known_kinds() -> None:
 def test_orthogonal_weights_stay_orthogonal(kind: Any, rows: int, columns: int, trivial: bool) -> None:
     torch.manual_seed(1)
     module = parametrizations.orthogonal(layer(rows, columns), orthogonal_map=kind, use_trivialization=trivial)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.3)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     goal = torch.tensor(RNG.standard_normal((rows, columns)))
     starts = []
     for _ in range(4):
