@@ -89,10 +89,12 @@ class Picture:
             return (type(value).__name__, value)
         if isinstance(value, (torch.dtype, torch.device, ModuleType)):
             return (type(value).__name__, str(value))
+        if isinstance(value, tuple):  # which of equal tuples are one object is up to the Python that runs
+            return (type(value).__name__, *self._inside(value))
         known = id(value) in self._objects
         number = self._objects.setdefault(id(value), len(self._objects))
         self._kept.append(value)
-        if known and not isinstance(value, tuple):
+        if known:
             return ("again", number)
         return (type(value).__name__, number, *self._inside(value))
 
