@@ -19,7 +19,7 @@ MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
 # much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only: as
 # many as keep all threads busy.
 PACKED_COST, PLAIN_COST = 11, 3
-FAR_BYTES = 3072
+FAR_BYTES, FEW_SETS_BYTES = 3072, 2048
 MOST_LOSS, FEW_CHUNKS, FEW_FOR_A_THREAD = 0.035, 4, 2
 
 
@@ -75,9 +75,9 @@ def plan_blocks(shape: TileShape, a: Operand, b: Operand, threads: int, batch: i
 
 def _block(shape: TileShape, a: Operand, b: Operand, threads: int, batch: int, m: int, n: int, k: int) -> tuple[int, int]:
     """Rows and columns of the block of C that is computed in one go; a few chunks for each thread may cost what they like."""
-    a_pitch = k if a.layout == "row" else m
-    a_cost = PACKED_COST if a.must_pack or a_pitch * shape.itemsize > FAR_BYTES else PLAIN_COST
-    b_cost = PACKED_COST if b.must_pack or b.layout != "row" or n * shape.itemsize > FAR_BYTES else PLAIN_COST
+    a_pitch, b_pitch = (k if a.layout == "row" else m) * shape.itemsize, n * shape.itemsize
+    a_cost = PACKED_COST if a.must_pack or a_pitch > FAR_BYTES else PLAIN_COST
+    b_cost = PACKED_COST if b.must_pack or b.layout != "row" or b_pitch > FAR_BYTES or b_pitch % FEW_SETS_BYTES == 0 else PLAIN_COST
     work, few = 2 * batch * m * n * k, max(FEW_CHUNKS, FEW_FOR_A_THREAD * threads)
     wanted = min(MOST_CHUNKS, max(work // WANTED_WORK, min(threads, work // THREAD_WORK)))
     down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)

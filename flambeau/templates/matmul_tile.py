@@ -266,15 +266,19 @@ def emit_store(e: Emitter, lanes: int, kind: str) -> None:
     size = load_slots(e, slots, ("c", "c_outer", "c_inner", "c_row"))
     start = e.add(e.mul(outer, size["c_outer"]), e.mul(inner, size["c_inner"]))
     c = e.offset(size["c"], e.add(e.add(start, e.mul(row, size["c_row"])), column), kind)
+    whole = e.binary("and", columns, number(-lanes))
 
     def one_row(i: Value) -> None:
         source, target = e.offset(tile, e.mul(i, pitch), kind), e.offset(c, e.mul(i, size["c_row"]), kind)
 
-        def vector(at: Value) -> None:
-            value = e.load(e.offset(source, at, kind), kind, lanes)
-            e.masked_store(value, e.offset(target, at, kind), lane_mask(e, minimum(e, e.sub(columns, at), number(lanes)), lanes))
+        def load(at: Value) -> Value:
+            return e.load(e.offset(source, at, kind), kind, lanes)
 
-        repeat(e, number(0), columns, lanes, vector, "vector")
+        def edge(at: Value) -> None:
+            e.masked_store(load(at), e.offset(target, at, kind), lane_mask(e, e.sub(columns, at), lanes))
+
+        repeat(e, number(0), whole, lanes, lambda at: e.store(load(at), e.offset(target, at, kind)), "vector")
+        repeat(e, whole, columns, lanes, edge, "edge")
 
     repeat(e, number(0), rows, 1, one_row, "row")
     close_function(e)

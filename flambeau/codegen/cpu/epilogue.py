@@ -79,10 +79,17 @@ class _Epilogue:
     def emit(self) -> None:
         e, lines = self.e, self._lines()
         announced = e.compare("eq", self.tile, Value("null", "ptr"))
-        self.nest.when(announced, lambda: self._loop(lambda: self._ask(lines)))
-        self.nest.when(e.binary("xor", announced, e.const(True, "i1")), lambda: self._loop(self._compute))
+        self.nest.when(announced, lambda: self._loop(self.column, self.column_end, True, lambda: self._ask(lines)))
+        self.nest.when(e.binary("xor", announced, e.const(True, "i1")), self._compute_all)
 
-    def _loop(self, body: Callable[[], None]) -> None:
+    def _compute_all(self) -> None:
+        """Whole vectors of columns without masks, which cost much on some processors, and what is left of the columns with them."""
+        e, columns = self.e, self.e.sub(self.column_end, self.column)
+        whole_end = e.add(self.column, e.binary("and", columns, e.const(-self.x.width, "i64")))
+        self._loop(self.column, whole_end, False, self._compute)
+        self._loop(whole_end, self.column_end, True, self._compute)
+
+    def _loop(self, start: Value, stop: Value, masked: bool, body: Callable[[], None]) -> None:
         """Vectors of columns, and inside, so that what depends on the column alone is done once, rows."""
         e, x = self.e, self.x
 
@@ -91,11 +98,12 @@ class _Epilogue:
             return carried
 
         def one_vector(column: Value, carried: list[Value]) -> list[Value]:
-            x.masks = {0: e.compare("slt", e.lanes("i32", x.width), e.convert("trunc", e.sub(self.column_end, column), "i32"))}
+            if masked:
+                x.masks = {0: e.compare("slt", e.lanes("i32", x.width), e.convert("trunc", e.sub(stop, column), "i32"))}
             self.nest.loop(self.names[2], self.row, self.row_end, 1, [], one_row)
             return carried
 
-        self.nest.loop(self.names[3], self.column, self.column_end, x.width, [], one_vector)
+        self.nest.loop(self.names[3], start, stop, x.width, [], one_vector)
         x.masks = {}
 
     def _lines(self) -> dict[tuple[int, Dim], str]:

@@ -83,9 +83,21 @@ class Memory:
         kind = memory_kind(element)
         if self.indexing.steps.is_contiguous(index):
             return self.load_vector(self.address(buffer, index, kind, copy), element, mask)
+        if self._is_reversed(index):
+            pointer, order = self._back_to_front(self.address(buffer, index, kind, copy), kind)
+            value = self.load_vector(pointer, element, mask and self.e.shuffle(mask, mask, order))
+            return self.e.shuffle(value, value, order)
         if self._is_every_other(index):
             return self.to_register(self._load_every_other(self.address(buffer, index, kind, copy), kind, mask), element)
         return self.to_register(self.gather(self.addresses(buffer, index, kind, copy), kind, mask), element)
+
+    def _is_reversed(self, index: Dim) -> bool:
+        return self.indexing.width > 1 and self.indexing.steps.constant_step(index) == -1
+
+    def _back_to_front(self, pointer: Value, kind: str) -> tuple[Value, list[int]]:
+        """Where the vector begins whose last element ``pointer`` shows, and the order of its lanes from there."""
+        width = self.indexing.width
+        return self.e.offset(pointer, 1 - width, kind), list(range(width))[::-1]
 
     # Every other element is taken from two neighbouring vectors, the second of which ends with the last one wanted.
     def _is_every_other(self, index: Dim) -> bool:
@@ -131,6 +143,9 @@ class Memory:
         kind = memory_kind(element)
         if self.indexing.steps.is_contiguous(index):
             self.store_vector(self.address(buffer, index, kind, copy), element, value, mask)
+        elif self._is_reversed(index):
+            pointer, order = self._back_to_front(self.address(buffer, index, kind, copy), kind)
+            self.store_vector(pointer, element, self.e.shuffle(value, value, order), mask and self.e.shuffle(mask, mask, order))
         elif self._is_every_other(index):
             self._store_every_other(self.to_memory(value, element), self.address(buffer, index, kind, copy), kind, mask)
         else:
