@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.cpu import math_tables
 from flambeau.codegen.cpu.emitter import Value
-from flambeau.codegen.cpu.lanes import Lanes, by_parts, fma, polynomial, select
+from flambeau.codegen.cpu.lanes import Lanes, by_parts, fma, polynomial, replace_where, select
 
 # ln 2 in two parts: the first has so few bits that its product with an exponent is exact.
 LN2 = {
@@ -62,6 +62,8 @@ LOG = {
 SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 # where the results have vanished to zero and overflowed to infinity
 EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
+# up to here from zero the results are normal numbers, whose exponent is added to
+EXP_IS_NORMAL = {"float": 87.3, "double": 708.0}
 EXP2_RANGE = {"float": (-151.0, 129.0), "double": (-1076.0, 1025.0)}
 EXPM1_RANGE = {"float": (-18.0, 89.0), "double": (-38.0, 710.0)}
 
@@ -128,6 +130,21 @@ def expm1_near_zero(r: Lanes, coefficients: Mapping[str, Sequence[float]]) -> La
 
 def exp(x: Lanes) -> Lanes:
     """At most 1.1 units in the last place; denormal results are right, exp(-inf) is 0."""
+    if scales_by_instruction(x):
+        return _exp_anywhere(x)
+    r, _, shifted = reduce_exp(x)
+    y = polynomial(r, (*EXP[x.kind], 1.0, 1.0))
+    usual = (y.bits() + shifted.shift_left(x.format.mantissa)).as_float(x.format)
+    is_other = (x.absolute() <= EXP_IS_NORMAL[x.kind]) ^ True  # NaN too
+
+    def otherwise() -> Lanes:  # masked softmaxes are full of exp(-inf): those alone have a short way too
+        is_rare = is_other & ((x < EXP_RANGE[x.kind][0]) ^ True)
+        return replace_where(is_rare, x.like(0.0), lambda: _exp_anywhere(x))
+
+    return replace_where(is_other, usual, otherwise)
+
+
+def _exp_anywhere(x: Lanes) -> Lanes:
     lowest, highest = EXP_RANGE[x.kind]
     # Not left to underflow, which takes the processor over a hundred cycles: masked softmaxes are full of exp(-inf).
     vanishes = x < lowest
