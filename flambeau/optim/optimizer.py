@@ -432,23 +432,29 @@ def share_steps(optimizer: Optimizer) -> None:
 
 
 class Bucket:
-    """Parameters of a group with the same step count: their gradients and the lists of their state."""
+    """Parameters of a group with the same step count: their gradients and the lists of their state.
 
-    __slots__ = ("grads", "params", "states", "step")
+    With ``views`` complex ones are given as real ones, whose parts are updated as numbers of their own.
+    """
+
+    __slots__ = ("grads", "params", "states", "step", "views")
 
     def __init__(self, step: Any) -> None:
-        self.step = step
+        self.step, self.views = step, False
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
         self.states: list[dict[str, Any]] = []
 
     def of(self, key: str) -> list[Tensor]:
         """One state tensor of each parameter."""
-        return [real_view(state[key]) for state in self.states]
+        found = [state[key] for state in self.states]
+        return list(map(real_view, found)) if self.views else found
 
     def with_real_views(self) -> Bucket:
-        """The same with complex parameters and gradients as real ones: their parts are updated as numbers of their own."""
-        self.params, self.grads = ([real_view(t) for t in tensors] for tensors in (self.params, self.grads))
+        """The same with real views where there are complex parameters."""
+        self.views = any(kind.is_complex for kind in {parameter.dtype for parameter in self.params})
+        if self.views:
+            self.params, self.grads = list(map(real_view, self.params)), list(map(real_view, self.grads))
         return self
 
 
