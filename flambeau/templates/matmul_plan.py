@@ -14,7 +14,9 @@ GRAIN_BITS = 20
 # Chunks of less work (in operations) than this hold several blocks, and blocks are split while there are fewer than work / WANTED.
 # Threads that have nothing else to do are worth a split from THREAD_WORK for each on.
 LEAST_WORK, WANTED_WORK, THREAD_WORK = 1_000_000, 8_000_000, 2_000_000
-MOST_CHUNKS, MOST_ROWS, MOST_COLUMNS = 64, 1024, 512
+MOST_CHUNKS, MOST_ROWS = 64, 1024
+# Elements of B that a block packs: they stay in the second-level cache.
+MOST_PACKED = 512 * 384
 # Splitting rows reads B once more for each part, splitting columns A. Reading or packing an element costs this many times as
 # much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only: as
 # many as keep all threads busy.
@@ -37,7 +39,7 @@ def tile_shape(lanes: int, itemsize: int) -> TileShape:
     if lanes * itemsize == 64:
         return TileShape(lanes, 2, 14, 8, 384, itemsize)
     if lanes * itemsize == 32:
-        return TileShape(lanes, 2, 6, 4, 384, itemsize)
+        return TileShape(lanes, 2, 6, 4, 512, itemsize)
     return TileShape(lanes, 2, 4, 3, 384, itemsize)
 
 
@@ -80,7 +82,7 @@ def _block(shape: TileShape, a: Operand, b: Operand, threads: int, batch: int, m
     b_cost = PACKED_COST if b.must_pack or b.layout != "row" or b_pitch > FAR_BYTES or b_pitch % FEW_SETS_BYTES == 0 else PLAIN_COST
     work, few = 2 * batch * m * n * k, max(FEW_CHUNKS, FEW_FOR_A_THREAD * threads)
     wanted = min(MOST_CHUNKS, max(work // WANTED_WORK, min(threads, work // THREAD_WORK)))
-    down, across = -(-m // MOST_ROWS), -(-n // MOST_COLUMNS)
+    down, across = -(-m // MOST_ROWS), -(-n // (MOST_PACKED // shape.depth))
     while batch * down * across < wanted:
         if b_cost * down / m <= a_cost * across / n:
             split = 2 * down, across
