@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau._dynamo import compiled_autograd as compiled_autograd
 from flambeau._dynamo import config as config
 from flambeau._dynamo import eval_frame as eval_frame
 from flambeau._dynamo import exc as exc
@@ -41,13 +44,30 @@ def optimize_assert(backend: Any = "inductor", **options: Any) -> Callable[..., 
     return optimize(backend, nopython=True, **options)
 
 
+class BreakReason(str):
+    """Why a graph ends: a text, also as ``reason``, with the line of the program as ``user_stack``."""
+
+    __slots__ = ()
+
+    @property
+    def reason(self) -> str:
+        """The text."""
+        return str(self)
+
+    @property
+    def user_stack(self) -> list[traceback.FrameSummary]:
+        """The line, in a list as long as it is known."""
+        found = re.search(r"\(([^():]+):(\d+)\)", self)
+        return [traceback.FrameSummary(found[1], int(found[2]), "", lookup_line=False)] if found else []
+
+
 class ExplainOutput:
     """What `explain` found: counts, the reasons of breaks, and the report of the compiled function, which printing shows."""
 
     def __init__(self, compiled: Any) -> None:
         report = compiled.explain()
         self.graphs, self.graph_count = report.graphs, len(report.graphs)
-        self.break_reasons = list(report.cuts)
+        self.break_reasons = list(map(BreakReason, report.cuts))
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(runner.operators for runner in compiled.artifacts)
         self.out_guards, self.report = report.guards, report

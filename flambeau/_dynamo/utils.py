@@ -44,7 +44,7 @@ class CompileProfiler:
 
     def __call__(self, graph: Any, example_inputs: Any, **_: Any) -> Any:
         self.frame_count += 1
-        self.op_count += sum(n.op == "call_function" for n in graph.graph.nodes)
+        self.op_count += sum(n.op == "call_function" and bool(n.args) for n in graph.graph.nodes)  # constants are no operations
         return graph
 
     @property

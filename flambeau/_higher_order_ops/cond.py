@@ -24,12 +24,16 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     check_value("cond", "pred", pred)
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("cond: Expect both branches to be callable.")
-    if not isinstance(operands, (tuple, list)) or not tree_all(lambda v: isinstance(v, (TensorBase, int, bool)), operands):
+    if not isinstance(operands, (tuple, list)) or not tree_all(_is_operand, operands):
         raise RuntimeError(
             "cond: Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got "
             f"{operands}."
         )
     return (true_fn if pred else false_fn)(*operands)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (TensorBase, int, bool))
 
 
 def check_value(function: str, name: str, value: Any) -> None:

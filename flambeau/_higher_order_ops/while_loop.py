@@ -33,7 +33,11 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         if tree_structure(made) != tree_structure(carried):
             raise RuntimeError(f"while_loop: body_fn gave {len(made)} values of another structure than the {len(carried)} carried ones")
         carried, turns = made, turns + 1
-    return carried if turns else tree_map(lambda v: v.clone() if isinstance(v, TensorBase) else v, carried)  # type: ignore[attr-defined]
+    return carried if turns else tree_map(_copied, carried)
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
 
 
 def _holds(value: Any) -> bool:

@@ -28,7 +28,7 @@ from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
 from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, is_sealed, static_lookup, varies, written
-from flambeau.capture.words import cause
+from flambeau.capture.words import CHOOSING, cause
 from flambeau.core.context import context
 from flambeau.core.layout import strided
 from flambeau.core.shape import Size
@@ -82,12 +82,13 @@ WORLD = frozenset((
     "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial", "best_and_fisher",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing",
-                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing")  # fmt: skip
+                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing",
+                 "flambeau.library")  # fmt: skip
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
     "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module", "flambeau.nn.utils.spectral_norm",
-    "flambeau.nn.utils.weight_norm",
+    "flambeau.nn.utils.weight_norm", *CHOOSING,
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
@@ -607,7 +608,7 @@ class Calls(Operators):
                 for value in (*args, *kwargs.values()):
                     trace.catch_up(value)
 
-        if flush:
+        if flush and type(function).__module__ != "flambeau.library":  # the program's own operators are part of what is one graph
             self.session.cut(*cause(function))
         name, value = trace.step(text, run)
         if forget:

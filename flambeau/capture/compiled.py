@@ -11,6 +11,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
+from flambeau.capture.contents import found_by_name
 from flambeau.capture.machine import StepLimitReached, Unsupported
 from flambeau.capture.replay import NativeProgram, native_program, reasons
 from flambeau.capture.report import Explanation
@@ -89,6 +90,14 @@ class CompiledFunction:
     def cuts(self) -> list[str]:
         """Why segments end inside the function."""
         return list(self.tree.cuts)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles are of the function and the settings: what was captured is for the objects that it was captured with."""
+        name = getattr(self.function, "__qualname__", "")
+        if found_by_name(getattr(self.function, "__module__", None) or "", name) is self:
+            return name
+        settings = self.fullgraph, self.disabled, self.recompile_limit, self.dynamic, self.backend, self.shadow
+        return CompiledFunction, (self.function, *settings)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)

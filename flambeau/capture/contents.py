@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import importlib
 import sys
 import types
 from functools import partial
@@ -63,8 +64,10 @@ def is_python_own(module: str) -> bool:
 
 
 def found_by_name(module: str, name: str) -> Any:
-    """What stands in a module that is loaded under a dotted name; None when nothing does."""
+    """What stands in a module that is loaded, or one of ours, under a dotted name; None when nothing does."""
     found: Any = sys.modules.get(module)
+    if found is None and module.startswith("flambeau."):  # many of ours are loaded at their first use
+        found = importlib.import_module(module)
     for part in name.split("."):
         space = getattr(found, "__dict__", None)
         if space is None or part not in space:

@@ -20,9 +20,10 @@ from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import OTHERWISE, Check, End, Tree
 from flambeau.capture.values import Box, frozen, is_ours, tensor_key
 from flambeau.capture.ways import Ways
+from flambeau.capture.words import CHOOSING
 from flambeau.core import source_lines
 from flambeau.core.context import context, outside_capture
-from flambeau.core.events import counters
+from flambeau.core.events import counters, emit
 from flambeau.core.identity import Same
 from flambeau.core.numbers import HostInteger
 from flambeau.ops.declare import default_float, set_default_float
@@ -276,9 +277,13 @@ class Session:
             raise NotOneGraph(f"{reason} ({self.line()}); take that out of the function, or leave fullgraph=True out")
 
     def cut(self, why: str, instead: str = "") -> None:
-        """Note why the segment ends here; what to do ``instead``."""
+        """Note why the segment ends here; what to do ``instead``. Operators that choose by values are part of what is one graph."""
+        if self.machine.frames and self.machine.frames[-1].globals.get("__name__") in CHOOSING:
+            return
         reason = f"{why} ({self.line()})"
-        self.tree.cuts.setdefault(reason)
+        if reason not in self.tree.cuts:
+            self.tree.cuts[reason] = None
+            emit("graph_break", function=self.tree.name, note=reason)
         if self.one_graph:
             raise NotOneGraph(f"{reason}{instead}; {'or ' * bool(instead)}take that out of the function, or leave fullgraph=True out")
 

@@ -12,7 +12,10 @@ from flambeau.capture.sizes import Pattern
 from flambeau.capture.tree import Block, Check, Tree
 from flambeau.core.dtypes import dtype
 
-__all__ = ["cause", "subject", "why"]
+__all__ = ["CHOOSING", "cause", "subject", "why"]
+
+# Modules of operators that choose by values which function is called.
+CHOOSING = ("flambeau._higher_order_ops.cond", "flambeau._higher_order_ops.while_loop")
 
 CONSTANT = r"\b(c\d+)"
 MISSING = "nothing"

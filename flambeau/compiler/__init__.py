@@ -11,6 +11,14 @@ import numpy as np
 from flambeau.capture.compiled import CompiledFunction, living
 from flambeau.compiler.artifacts import CacheInfo, load_cache_artifacts, save_cache_artifacts
 from flambeau.compiler.backends import EAGER, builder, list_backends, lookup_backend
+from flambeau.compiler.guard_filters import (
+    keep_portable_guards_unsafe,
+    keep_tensor_guards_unsafe,
+    skip_all_guards_unsafe,
+    skip_guard_on_all_nn_modules_unsafe,
+    skip_guard_on_globals_unsafe,
+    skip_guard_on_inbuilt_nn_modules_unsafe,
+)
 from flambeau.compiler.stance import set_stance
 from flambeau.core.compile_hook import set_compile_function
 from flambeau.core.context import context, outside_capture
@@ -23,8 +31,10 @@ from flambeau.utils._pytree import tree_map_only
 
 __all__ = [
     "CacheInfo", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
-    "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache_artifacts", "nested_compile_region", "reset",
-    "save_cache_artifacts", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
+    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_stance", "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe",
+    "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

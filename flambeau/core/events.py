@@ -20,7 +20,7 @@ _subscribers: list[tuple[Subscriber, frozenset[str]]] = []
 # From which FLAMBEAU_DEBUG level on a kind is printed; a kind that is not named here is never printed.
 _LEVELS = {
     "kernel_compile": 1, "program_compile": 1, "compile": 1, "recompile": 1, "runs_eagerly": 1, "cache_warning": 1, "threads": 1,
-    "not_kept": 1,
+    "not_kept": 1, "graph_break": 1,
     "capture_load": 2, "timing": 2, "kernel_load": 2, "program_load": 2,
     "graph": 3,
     "kernel_text": 4,

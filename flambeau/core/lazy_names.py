@@ -6,7 +6,7 @@ from __future__ import annotations
 MODULES = (
     "nn optim utils compiler cuda func sparse nested linalg fft special signal testing amp cpu distributions profiler multiprocessing "
     "fx accelerator futures backends random onnx overrides _C _higher_order_ops _dynamo distributed _inductor array_api jit hub library "
-    "version serialization masked return_types torch_version __config__ _subclasses _tensor_str"
+    "version serialization masked return_types torch_version __config__ _subclasses _tensor_str _logging"
 ).split()
 # Names by the modules that have them.
 _NAMES = {

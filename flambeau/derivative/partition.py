@@ -132,6 +132,8 @@ def _shows(node: Node, value: Node) -> bool:
 
 
 def _worth_saving(node: Node) -> bool:
+    if node.op is INPUT:  # a number
+        return False
     if node.op.family in ("reduce", "matmul", "row", "random", "factor") or node.op.name == "scatter":
         return True
     # a mask made of random numbers is smaller than the numbers

@@ -3,6 +3,7 @@
 from tests.capture.corpus import (
     arguments,
     batches,
+    chosen,
     classes,
     complex_numbers,
     containers,
@@ -29,7 +30,7 @@ from tests.capture.corpus.harness import PROGRAMS, Program, compare
 from tests.capture.corpus.stress import stressed
 
 __all__ = [
-    "PROGRAMS", "Program", "arguments", "batches", "classes", "compare", "complex_numbers", "containers", "contexts", "control_flow",
-    "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices", "regions",
-    "reports", "steps", "stressed", "tensors", "training", "whole",
+    "PROGRAMS", "Program", "arguments", "batches", "chosen", "classes", "compare", "complex_numbers", "containers", "contexts",
+    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices",
+    "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
