@@ -270,7 +270,7 @@ class Recorder:
         if not context.grad_enabled:
             return True
         wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
-        fresh = not self.computes()
+        fresh = not self.computes() and not self.inputs
         if all(self._has_history_of(t) for t in wanted):
             return True
         if fresh:

@@ -285,6 +285,8 @@ class Writer:
                 _Closing(self, recorder).run()
             finally:
                 context.capture = self.recorder if trace.recording else None
+        elif recorder.inputs and context.capture is recorder:  # what it has read may by now be seen with other marks
+            context.capture = self.recorder = self.new_recorder()
         trace.emit_deferred()
 
     def run_pending(self) -> None:

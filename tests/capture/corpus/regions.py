@@ -172,3 +172,23 @@ def list_of_tensors_after_a_view_was_changed():
         return total, part, torch.stack(held), sum(pair[1], pair[0][:2]), held
 
     return f, [(ramp(4, start=s, step=d, grad=True), n) for s, d, n in ((1.5, 0.375, 0), (1.5, -0.5, 3), (1.5, 0.375, 0), (1.5, -0.5, 2))]
+
+
+@program(tolerance=1e-6)
+def marks_of_arguments_set_before_they_are_joined():
+    layer = torch.nn.Linear(2, 1)
+    for p in layer.parameters():
+        torch.nn.init.constant_(p, 0.5)
+
+    def f(x, t):
+        x.requires_grad_()
+        t.requires_grad_()
+        u = layer(torch.stack([x, t], 1)).tanh()
+        by_x, by_t = torch.autograd.grad(u.sum(), (x, t), create_graph=True)
+        (twice,) = torch.autograd.grad(by_x.sum(), x, create_graph=True)
+        loss = ((by_t - 0.1 * twice) ** 2).mean()
+        layer.zero_grad()
+        loss.backward()
+        return loss, [p.grad for p in layer.parameters()]
+
+    return f, [(ramp(n) * k, ramp(n) + k) for n, k in ((3, 1), (3, 2), (5, 1))]
