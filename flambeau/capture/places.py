@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 import types
 from collections.abc import Callable
@@ -10,10 +11,22 @@ from typing import Any
 from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, holds_modules, ways_into
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.marks import MarksUndo, set_marks
-from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
+from flambeau.capture.naming import CONTAINERS, DEEPEST, SMALL, Namer, carries, holds_pending, members
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, is_sealed, static_lookup, tuple_like, varies, written
+from flambeau.capture.values import (
+    ATOMS,
+    CLASSES,
+    MISSING,
+    Box,
+    each_changed,
+    is_ours,
+    is_sealed,
+    static_lookup,
+    tuple_like,
+    varies,
+    written,
+)
 from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -123,9 +136,7 @@ class Places(Semantics):
             return self.trace.fix(value)
         if id(value) in self.trace.twins:
             return self.trace.original(value)
-        if type(value) is tuple and any(type(v) in (Box, tuple) or id(v) in self.trace.twins for v in value):
-            return tuple([self.kept(v) for v in value])
-        return value
+        return each_changed(value, self.kept) if type(value) is tuple and not self.outside(value) else value
 
     def outward(self, value: Any) -> Any:
         """A value as an object outside holds it; the program writes the variable of a box there."""
@@ -149,6 +160,19 @@ class Places(Semantics):
         """Whether an object came from outside, or has been let out."""
         found = self.trace.known.get(id(obj))
         return found is not None and found[1] is obj and self.trace.recording
+
+    def unread(self, value: Any, depth: int = DEEPEST) -> bool:
+        """Whether native code that compares, hashes, counts or writes a value would see what nobody checked, or run code of the program."""
+        kind = type(value)
+        if kind is slice:
+            return any(self.unread(v) for v in (value.start, value.stop, value.step))
+        if kind in ATOMS or varies(value) or is_sealed(value) or isinstance(value, (*CLASSES, *FUNCTIONS, enum.Enum)):
+            return False
+        if self.outside(value):
+            return any(getattr(kind, name, None) is not getattr(object, name, None) for name in LOOKED)
+        if depth and isinstance(value, CONTAINERS) and any(self.unread(v, depth - 1) for v in members(value)):
+            return True
+        return any(written(kind, name) is not None for name in LOOKED)
 
     def marked(self, tensor: Any) -> Any:
         """A tensor whose marks or attributes are set: one without a name that was there before, as a Module gave it, gets one."""
@@ -290,8 +314,8 @@ class Places(Semantics):
             fallback = written(kind, "__getattr__")
             if fallback is not None and read is getattr:
                 return self.call(fallback, (obj, name), {})
-            here = not self.trace.ghost or kind is super  # super finds what classes hold
-            return read(obj if here else object.__new__(_Empty), name)
+            later = self.trace.ghost and name in getattr(obj, "__dict__", ())  # what the replay gave it since then
+            return read(object.__new__(type(kind.__name__, (), {})) if later else obj, name)
         if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
         return read(obj, name)
@@ -382,8 +406,9 @@ class Places(Semantics):
         method = written(kind, "__getitem__")
         if method is not None:
             return self.call(method, (obj, key), {})
-        if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
-            return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+        looks = not isinstance(obj, TensorBase) and self.unread(key)
+        if looks or (varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj)):
+            return self.host(operator.getitem, (obj, key), {}, flush=looks and holds_pending((obj, key)), forget=False)
         key = self.sized(self.brought_in(self._index(key))) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj) and id(obj) not in self.trace.foreign:
             self.note_module(obj, ways_into(obj))
@@ -401,6 +426,11 @@ class Places(Semantics):
         """An index of a tensor: positions in a list that change are a tensor of every call."""
         if type(key) is tuple and not self.outside(key):
             return tuple([self._index(k) for k in key])
+        if type(key) is slice and self.unread(key):
+            return slice(*map(self._index, (key.start, key.stop, key.step)))
+        position = written(type(key), "__index__")
+        if position is not None:
+            return self.call(position, (key,), {})
         if type(key) is not list or not self.trace.recording:
             return key
         items = self.brought_in(key, fixed=False) if self.outside(key) else [self.boxed(v) for v in key]
@@ -469,11 +499,11 @@ class Places(Semantics):
             held = [self.for_tensor("fill", v) if type(v) is Box else self.sized(self.brought_in(v)) for v in rest]
             self.attempt(act, (obj, self.sized(self.brought_in(self._index(key))), *held), {})
             return
-        if not self.outside(obj):
+        if not self.outside(obj) and not self.unread(key):
             self.trace.lasts(obj)
             act(obj, self.kept(self.fixed(key)), *[self.kept(self.gathered(self.brought_in(v)) if type(key) is slice else v) for v in rest])
             return
-        if varies(key) and isinstance(obj, (list, dict)):
+        if (varies(key) or self.unread(key)) and isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
             self.wrote_all(obj)
             return
@@ -607,10 +637,10 @@ class Places(Semantics):
         raise NotImplementedError
 
 
-class _Empty:
-    """Has no attributes: raises what Python raises for an absent one."""
-
-
+FUNCTIONS = (types.FunctionType, types.MethodType)
+# By these native code finds out about an object what it does not see itself.
+LOOKED = ("__eq__", "__hash__", "__lt__", "__gt__", "__bool__", "__len__", "__index__", "__int__", "__float__", "__str__", "__repr__",
+          "__format__", "__iter__", "__next__", "__getitem__", "__add__", "__radd__")  # fmt: skip
 SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 get_item: Any = operator.getitem
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

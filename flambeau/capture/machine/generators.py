@@ -41,8 +41,8 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         return self
 
     def __next__(self) -> Any:
-        """Implement next(self)."""
-        return self.send(None)
+        """Implement next(self), for native code."""
+        return self.frame.semantics.kept(self.send(None))
 
     @property
     def gi_running(self) -> bool:
