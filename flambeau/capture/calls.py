@@ -328,6 +328,8 @@ class Calls(Operators):
             owner = self.trace.fix(owner)
         if self._is_pure(function, INSTEAD) and (function in ALWAYS or any(map(self._asks, (*args, *kwargs.values())))):
             return self.machine.call_function(INSTEAD[function], args, kwargs)
+        if isinstance(owner, Generator) and owner.frame.semantics is not self:  # an earlier call let it out
+            return self.host(function, args, kwargs)
         if self.is_own(function, owner):
             return self._own(function, owner, args, kwargs)
         if isinstance(owner, (list, dict, set, deque)) and not self.is_iterator(owner):

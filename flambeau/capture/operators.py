@@ -274,7 +274,7 @@ class Operators(Places):
 
     def advance(self, iterator: Any) -> Any:
         if isinstance(iterator, self.own_generators):
-            return iterator.send(None)
+            return iterator.send(None) if iterator.frame.semantics is self else self.host(next, (iterator,), {})
         method = written(type(iterator), "__next__")
         if method is not None:
             return self.call(method, (iterator,), {})

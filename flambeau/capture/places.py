@@ -414,13 +414,29 @@ class Places(Semantics):
             self.note_module(obj, ways_into(obj))
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
+            if isinstance(obj, dict) and (made := self._missing(obj, key)) is not MISSING:
+                return made
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
                 return self.boxed(get_item(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
+            if isinstance(obj, dict) and (made := self._missing(obj, key)) is not MISSING:
+                return made
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+
+    def _missing(self, obj: Any, key: Any) -> Any:
+        """What code of the program makes for a key that a dictionary lacks; MISSING where there is none, or no such code."""
+        missing, factory = written(type(obj), "__missing__"), getattr(obj, "default_factory", None)
+        native = factory is None or (isinstance(factory, type) and factory.__module__ == "builtins")
+        if (missing is None and native) or self.truth(self.contains(obj, key)):
+            return MISSING
+        if missing is not None:
+            return self.call(missing, (obj, key), {})
+        value = self.call(self.load_attribute(obj, "default_factory"), (), {})
+        self.store_subscript(obj, key, value)
+        return value
 
     def _index(self, key: Any) -> Any:
         """An index of a tensor: positions in a list that change are a tensor of every call."""

@@ -15,6 +15,7 @@ from tests.capture.corpus import (
     idioms,
     libraries,
     modules,
+    natives,
     numbers,
     overriding,
     posts,
@@ -31,6 +32,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "chosen", "classes", "compare", "complex_numbers", "containers", "contexts",
-    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices",
-    "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
+    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "natives", "numbers", "overriding", "posts",
+    "practices", "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
