@@ -314,7 +314,7 @@ class Places(Semantics):
             fallback = written(kind, "__getattr__")
             if fallback is not None and read is getattr:
                 return self.call(fallback, (obj, name), {})
-            later = self.trace.ghost and name in getattr(obj, "__dict__", ())  # what the replay gave it since then
+            later = self.trace.ghost and kind is not super and name in getattr(obj, "__dict__", ())  # what the replay gave it since
             return read(object.__new__(type(kind.__name__, (), {})) if later else obj, name)
         if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
@@ -392,12 +392,20 @@ class Places(Semantics):
         return owner
 
     def delete_attribute(self, obj: Any, name: str) -> None:
-        if not self.outside(obj):
+        deleter, found = written(type(obj), "__delattr__"), static_lookup(type(obj), name)
+        part = static_lookup(type(found), "__delete__")
+        if deleter is not None:
+            self.call(deleter, (obj, name), {})
+        elif type(found) is property and type(found.fdel) is types.FunctionType:
+            self.call(found.fdel, (obj,), {})
+        elif type(part) is types.FunctionType:
+            self.call(part, (found, obj), {})
+        elif not self.outside(obj):
             self.trace.lasts(obj)
             delattr(obj, name)
-            return
-        self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
-        self.trace.wrote(obj, name, MISSING)
+        else:
+            self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
+            self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
     def subscript(self, holder: Any, key: Any) -> Any:
