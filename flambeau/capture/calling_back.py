@@ -37,40 +37,6 @@ def until(function: Callable[[], Any], sentinel: Any) -> Any:
         yield item
 
 
-def mapped(function: Any, *iterables: Any) -> Any:
-    """``map``."""
-    return _mapped(function, *[iter(i) for i in iterables])
-
-
-def _mapped(function: Any, first: Any, *rest: Any) -> Any:
-    if rest:
-        for items in zip(first, *rest):  # noqa: B905 - to the end of the shortest
-            yield function(*items)
-    else:
-        for item in first:
-            yield function(item)
-
-
-def starmapped(function: Any, iterable: Any) -> Any:
-    """``itertools.starmap``."""
-    for items in iterable:
-        yield function(*items)
-
-
-def filtered(function: Any, iterable: Any) -> Any:
-    """``filter``."""
-    for item in iterable:
-        if item if function is None else function(item):
-            yield item
-
-
-def left_out(function: Any, iterable: Any) -> Any:
-    """``itertools.filterfalse``."""
-    for item in iterable:
-        if not (item if function is None else function(item)):
-            yield item
-
-
 def taken(function: Any, iterable: Any) -> Any:
     """``itertools.takewhile``."""
     for item in iterable:
@@ -86,19 +52,6 @@ def dropped(function: Any, iterable: Any) -> Any:
         if not function(item):
             yield item
             yield from rest
-
-
-def compressed(data: Any, selectors: Any) -> Any:
-    """``itertools.compress``."""
-    for item, wanted in zip(data, selectors):  # noqa: B905 - to the end of the shorter
-        if wanted:
-            yield item
-
-
-def chained(iterables: Any) -> Any:
-    """``itertools.chain.from_iterable``."""
-    for iterable in iterables:
-        yield from iterable
 
 
 def accumulated(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
@@ -156,16 +109,6 @@ def total(iterable: Any, /, start: Any = 0) -> Any:
     return start
 
 
-def largest(*values: Any, key: Any = None, **options: Any) -> Any:
-    """``max``."""
-    return _first(operator.gt, max, values, key, options)
-
-
-def smallest(*values: Any, key: Any = None, **options: Any) -> Any:
-    """``min``."""
-    return _first(operator.lt, min, values, key, options)
-
-
 def _first(better: Any, native: Any, values: Any, key: Any, options: dict[str, Any]) -> Any:
     if not values or (len(values) > 1 and options):
         return native(*values[:1], *values[:1], **options)  # raises
@@ -189,44 +132,14 @@ def in_order(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
     return [items[i] for i in order(keys, reverse)]
 
 
-def greatest(n: Any, iterable: Any, key: Any = None) -> Any:
-    """``heapq.nlargest``."""
-    return in_order(iterable, key=key, reverse=True)[: max(n, 0)]
-
-
-def least(n: Any, iterable: Any, key: Any = None) -> Any:
-    """``heapq.nsmallest``."""
-    return in_order(iterable, key=key)[: max(n, 0)]
-
-
-def item_getter(item: Any, *items: Any) -> Any:
-    """``operator.itemgetter``."""
-    return (lambda holder: tuple([holder[i] for i in (item, *items)])) if items else lambda holder: holder[item]
-
-
-def attribute_getter(name: str, *names: str) -> Any:
-    """``operator.attrgetter``."""
-    return (lambda obj: tuple([_reached(obj, n) for n in (name, *names)])) if names else lambda obj: _reached(obj, name)
-
-
 def _reached(obj: Any, name: str) -> Any:
     for part in name.split("."):
         obj = getattr(obj, part)
     return obj
 
 
-def method_caller(name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """``operator.methodcaller``."""
-    return lambda obj: getattr(obj, name)(*args, **kwargs)
-
-
-def count_of(iterable: Any, value: Any) -> int:
-    """``operator.countOf``."""
-    return sum([1 for item in iterable if item is value or item == value])
-
-
 class Compared:
-    """A key of `comparing`."""
+    """A key of ``functools.cmp_to_key``."""
 
     def __init__(self, compare: Any, obj: Any) -> None:
         self.compare, self.obj = compare, obj
@@ -256,26 +169,26 @@ def dictionary(*pairs: Any, **named: Any) -> Any:
     return {**made, **named} if named else made
 
 
-def gathered_set(iterable: Any = ()) -> Any:
-    """``set``."""
-    return {*iterable}
-
-
-def comparing(mycmp: Any) -> Any:
-    """``functools.cmp_to_key``."""
-    return functools.partial(Compared, mycmp)
-
-
 for _part in (Compared, *(f for f in vars(Compared).values() if callable(f))):
     _part.__module__ = "functools"  # a class of Python's, which the interpreter enters
 
 INSTEAD: dict[Any, Any] = {
-    map: mapped, itertools.starmap: starmapped, filter: filtered, itertools.filterfalse: left_out, itertools.takewhile: taken,
-    itertools.dropwhile: dropped, itertools.compress: compressed, itertools.chain.from_iterable: chained, itertools.accumulate: accumulated,
-    itertools.groupby: grouped, functools.reduce: reduced, sum: total, max: largest, min: smallest, sorted: in_order,
-    heapq.nlargest: greatest, heapq.nsmallest: least, operator.itemgetter: item_getter, operator.attrgetter: attribute_getter,
-    operator.methodcaller: method_caller, operator.countOf: count_of, functools.cmp_to_key: comparing,
-    dict: dictionary, set: gathered_set,
+    map: lambda function, first, *rest: (function(*v) for v in zip(first, *rest)) if rest else (function(v) for v in first),  # noqa: B905
+    itertools.starmap: lambda function, iterable: (function(*items) for items in iterable),
+    filter: lambda function, iterable: (v for v in iterable if (v if function is None else function(v))),
+    itertools.filterfalse: lambda function, iterable: (v for v in iterable if not (v if function is None else function(v))),
+    itertools.takewhile: taken, itertools.dropwhile: dropped, itertools.accumulate: accumulated, itertools.groupby: grouped,
+    itertools.compress: lambda data, selectors: (v for v, wanted in zip(data, selectors) if wanted),  # noqa: B905
+    itertools.chain.from_iterable: lambda iterables: (v for iterable in iterables for v in iterable),
+    functools.reduce: reduced, sum: total, sorted: in_order, dict: dictionary, set: lambda iterable=(): {*iterable},
+    max: lambda *values, key=None, **options: _first(operator.gt, max, values, key, options),
+    min: lambda *values, key=None, **options: _first(operator.lt, min, values, key, options),
+    heapq.nlargest: lambda n, iterable, key=None: in_order(iterable, key=key, reverse=True)[: max(n, 0)],
+    heapq.nsmallest: lambda n, iterable, key=None: in_order(iterable, key=key)[: max(n, 0)],
+    operator.itemgetter: lambda item, *more: lambda v: tuple([v[i] for i in (item, *more)]) if more else v[item],
+    operator.attrgetter: lambda name, *more: lambda v: tuple([_reached(v, n) for n in (name, *more)]) if more else _reached(v, name),
+    operator.methodcaller: lambda name, /, *args, **kwargs: lambda v: getattr(v, name)(*args, **kwargs),
+    functools.cmp_to_key: lambda mycmp: functools.partial(Compared, mycmp),
 }  # fmt: skip
 # Those that call what they are given, or hold it, in any case; the others are run so where something that calls back is among it.
 ALWAYS = frozenset((

@@ -17,7 +17,7 @@ from flambeau.capture.custom import Lasting
 from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
-from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, code_digest, each_changed, is_ours, look_at, value_key, widens
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, code_key, each_changed, is_ours, look_at, value_key, widens
 from flambeau.capture.words import subject
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -322,9 +322,9 @@ class Trace:
             return value
         constant = isinstance(value, CLASSES) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
         if not constant:
-            alike = [(n, v) for n, v in self.known.values() if type(v) is kind and n[0] in "vt"]
+            alike: list[tuple[str, Any]] = [(n, v) for n, v in self.known.values() if type(v) is kind and n[0] in "vt"]
             if kind is FunctionType:
-                alike = [(n, v) for n, v in alike if code_digest(v.__code__) == code_digest(value.__code__)]
+                alike = [(n, v) for n, v in alike if code_key(v) == code_key(value)]
             same = list(dict.fromkeys(n for n, _ in alike))
             if same:
                 at = position(value, *[self.variables.get(n) for n in same])

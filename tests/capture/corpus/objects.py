@@ -443,55 +443,59 @@ def metaclass_natives():
     return f, [(ramp(2), 0, 1), (ramp(2), 1, types.SimpleNamespace(duck=1)), change, (ramp(2), 0, Reg(ramp(1))), (ramp(2) * 2, 1, None)]
 
 
+class Shape(abc.ABC):
+    @property
+    @abc.abstractmethod
+    def area(self): ...
+    @classmethod
+    def make(cls, *a):
+        return cls(*a)
+
+    @staticmethod
+    def unit(x):
+        return x / 2
+
+    def __init_subclass__(cls):
+        cls.n = getattr(cls, "n", 0) + 1
+
+
+class Box(Shape):
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def area(self):
+        return self.x.sum()
+
+    @area.setter
+    def area(self, v):
+        self.x = self.x * v
+
+    @area.deleter
+    def area(self):
+        self.x = self.x * 0
+
+
+@typing.runtime_checkable
+class HasX(typing.Protocol):
+    x: typing.Any
+
+
+class Sub(Box):
+    def __init__(self, x):
+        super().__init__(x * 2)
+
+    @property
+    def area(self):
+        return super().area + 1
+
+    @classmethod
+    def make(cls, *a):
+        return super().make(*a)
+
+
 @program()
 def abc_and_protocols():
-    class Shape(abc.ABC):
-        @property
-        @abc.abstractmethod
-        def area(self): ...
-        @classmethod
-        def make(cls, *a):
-            return cls(*a)
-
-        @staticmethod
-        def unit(x):
-            return x / 2
-
-        def __init_subclass__(cls):
-            cls.n = getattr(cls, "n", 0) + 1
-
-    class Box(Shape):
-        def __init__(self, x):
-            self.x = x
-
-        @property
-        def area(self):
-            return self.x.sum()
-
-        @area.setter
-        def area(self, v):
-            self.x = self.x * v
-
-        @area.deleter
-        def area(self):
-            self.x = self.x * 0
-
-    @typing.runtime_checkable
-    class HasX(typing.Protocol):
-        x: typing.Any
-
-    class Sub(Box):
-        def __init__(self, x):
-            super().__init__(x * 2)
-
-        @property
-        def area(self):
-            return super().area + 1
-
-        @classmethod
-        def make(cls, *a):
-            return super().make(*a)
-
     def f(x, b):
         s = Sub.make(x)
         b.area = 2
