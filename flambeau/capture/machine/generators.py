@@ -41,7 +41,8 @@ class Generator(AbstractGenerator[Any, Any, Any]):
         return self
 
     def __next__(self) -> Any:
-        """Implement next(self), for native code."""
+        """Implement next(self)."""
+        # Native code asks so; the machine itself uses `send`.
         return self.frame.semantics.kept(self.send(None))
 
     @property
