@@ -20,16 +20,7 @@ from typing import Any
 from flambeau.capture import calling_back
 from flambeau.capture.calling_back import ALWAYS, INSTEAD, each, in_order, order, until
 from flambeau.capture.custom import attempted, call_function
-from flambeau.capture.guards import (
-    BACKWARD_HOOKS,
-    BY_NAME,
-    REGISTERED,
-    UNKNOWN,
-    has_hooks,
-    has_sparse_gradient,
-    is_native_module,
-    steps_on_sparse,
-)
+from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN, gives_sparse, has_hooks, is_native, steps_on_sparse
 from flambeau.capture.machine import Generator, introspection
 from flambeau.capture.machine.semantics import BINARY, COMPARE, INPLACE, UNARY
 from flambeau.capture.marks import MODES
@@ -261,9 +252,9 @@ class Calls(Operators):
         if id(module) in self.trace.foreign:
             return self.host(module, args, kwargs)
         self.note_module(module, BY_NAME)
-        if is_native_module(module) and not self.session.varies_inside(module):
+        if is_native(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
-        if has_sparse_gradient(module):
+        if gives_sparse(module):
             return self.host(module, args, kwargs, forget=False)
         if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)

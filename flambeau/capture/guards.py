@@ -130,10 +130,10 @@ def fingerprint(module: Any, varying: frozenset[Entry] = frozenset()) -> tuple[A
     return tuple(parts)
 
 
-def is_native_module(module: Any) -> bool:
+def is_native(module: Any) -> bool:
     """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
     return all(
-        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or has_sparse_gradient(m) or "forward" in m.__dict__)
+        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or gives_sparse(m) or "forward" in m.__dict__)
         for m in module.modules()
     )
 
@@ -144,7 +144,7 @@ def steps_on_sparse(optimizer: Any) -> bool:
     return any(p._grad is not None and p._grad.layout is not strided for g in groups for p in g["params"])
 
 
-def has_sparse_gradient(module: Any) -> bool:
+def gives_sparse(module: Any) -> bool:
     """Whether a Module is a table whose gradient is no dense tensor, which a segment cannot give."""
     return module.__dict__.get("sparse") is True and type(module).__module__ == "flambeau.nn.modules.sparse"
 

@@ -14,19 +14,7 @@ from flambeau.capture.marks import MarksUndo, set_marks
 from flambeau.capture.naming import CONTAINERS, DEEPEST, SMALL, Namer, carries, holds_pending, members
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import (
-    ATOMS,
-    CLASSES,
-    MISSING,
-    Box,
-    each_changed,
-    is_ours,
-    is_sealed,
-    static_lookup,
-    tuple_like,
-    varies,
-    written,
-)
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, each_changed, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -615,8 +603,7 @@ class Places(Semantics):
 
     def _settled(self, value: Any, settle: Callable[[Any], Any]) -> Any:
         if isinstance(value, tuple):
-            items = [self._settled(v, settle) for v in value]
-            return tuple_like(type(value), items, getattr(value, "__dict__", None))
+            return each_changed(value, lambda v: self._settled(v, settle))
         if type(value) in (list, dict):
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 value[key] = self._settled(item, settle)
@@ -643,7 +630,8 @@ class Places(Semantics):
             items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=fixed) for i in range(count)]
             items = [self.brought_in(v, depth - 1) for v in items]
             if kind is not tuple and isinstance(value, tuple):
-                return tuple_like(kind, items, getattr(value, "__dict__", None))
+                made = iter(items)
+                return each_changed(value, lambda _: next(made))
             return tuple(items) if isinstance(value, tuple) else items
         if not isinstance(value, dict):
             return self.host(kind, (value,), {}, flush=False, forget=False)
