@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
-import heapq
 import itertools
 import math
 import operator
@@ -18,19 +17,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flambeau.capture import calling_back
+from flambeau.capture.calling_back import ALWAYS, INSTEAD, each, in_order, order, until
 from flambeau.capture.custom import attempted, call_function
-from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN
+from flambeau.capture.guards import BACKWARD_HOOKS, BY_NAME, REGISTERED, UNKNOWN, gives_sparse, has_hooks, is_native, steps_on_sparse
 from flambeau.capture.machine import Generator, introspection
+from flambeau.capture.machine.semantics import BINARY, COMPARE, INPLACE, UNARY
 from flambeau.capture.marks import MODES
-from flambeau.capture.naming import carries, holds_pending
-from flambeau.capture.operators import CONSUMERS, THROUGH, WITH_NUMBERS, Operators, each, formatted, until
+from flambeau.capture.naming import CONTAINERS, carries, holds_pending, members
+from flambeau.capture.operators import CONSUMERS, WITH_NUMBERS, Operators, formatted
 from flambeau.capture.places import is_module, is_trusted_module
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import ATOMS, Box, code_digest, is_ours, is_sealed, static_lookup, varies, written
+from flambeau.capture.values import ATOMS, Box, code_digest, each_changed, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.capture.words import CHOOSING, cause
 from flambeau.core.context import context
-from flambeau.core.layout import strided
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
 from flambeau.ops.declare import Operator
@@ -49,8 +50,11 @@ PURE = frozenset(
     ).split()
 ) | {f for m in (math, operator, itertools) for f in vars(m).values() if callable(f)} | {
     deque, namedtuple, functools.reduce, functools.partial, functools.cmp_to_key, dict.fromkeys, str.join, types.MappingProxyType,
-    types.SimpleNamespace,
+    types.SimpleNamespace, itertools.chain.from_iterable,
 }  # fmt: skip
+# Those that hand on what they are given, without a look at it; some of them one after the other.
+LAZY = frozenset((zip, enumerate, *(f for f in vars(itertools).values() if callable(f)))) - {itertools.repeat, itertools.count}
+STRUCTURAL = LAZY | {itertools.repeat, len, list, tuple, reversed, deque, functools.partial, types.SimpleNamespace, types.MappingProxyType}
 CONSTRUCTORS = (list, dict, set, deque, bytearray)
 # Classes with Python code that they run on what they are given are called as they are.
 NATIVE_CLASSES = (types.MappingProxyType, functools.partial, property, staticmethod, classmethod)
@@ -145,6 +149,8 @@ class Calls(Operators):
             entered &= getattr(inner, "__name__", "") not in BACKWARD_HOOK_SETTERS or not is_module(owner)
             return self.call(inner, (owner, *args), kwargs) if entered else self.native(function, args, kwargs)
         if kind is types.FunctionType:
+            if function is order:
+                return self._order(*args)
             if function.__dict__.get("_torchdynamo_disable"):
                 return self.host(function, args, kwargs)
             if self.is_entered(function) and function not in PURE:
@@ -193,6 +199,8 @@ class Calls(Operators):
 
     def is_entered(self, function: types.FunctionType) -> bool:
         """Whether a Python function is interpreted."""
+        if function.__globals__ is vars(calling_back):
+            return True
         module = function.__module__ or function.__globals__.get("__name__") or ""
         top = module.partition(".")[0]
         if top == "flambeau":
@@ -227,11 +235,11 @@ class Calls(Operators):
         for i in range(max(first, len(args)), code.co_argcount):
             parameter = code.co_varnames[i]
             if parameter not in given and i >= code.co_posonlyargcount:
-                get = partial(_default_at, function, i - first)
+                get = partial(_default, function, "__defaults__", i - first)
                 given[parameter] = self._read_default(function, f"{name}.__defaults__[{i - first}]", i, get)
         for parameter in named:
             if parameter not in given:
-                get = partial(_default_named, function, parameter)
+                get = partial(_default, function, "__kwdefaults__", parameter)
                 given[parameter] = self._read_default(function, f"{name}.__kwdefaults__[{parameter!r}]", parameter, get)
         return args, given
 
@@ -244,9 +252,9 @@ class Calls(Operators):
         if id(module) in self.trace.foreign:
             return self.host(module, args, kwargs)
         self.note_module(module, BY_NAME)
-        if is_native_module(module) and not self.session.varies_inside(module):
+        if is_native(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
-        if has_sparse_gradient(module):
+        if gives_sparse(module):
             return self.host(module, args, kwargs, forget=False)
         if has_hooks(module, BACKWARD_HOOKS) or id(module) in self.hooked:  # they sit on entries of the tape, which a segment does not keep
             return self.host(module, args, kwargs)
@@ -309,13 +317,17 @@ class Calls(Operators):
             owner = None
         if varies(owner):
             owner = self.trace.fix(owner)
+        if self._is_pure(function, INSTEAD) and (function in ALWAYS or any(map(self._asks, (*args, *kwargs.values())))):
+            return self.machine.call_function(INSTEAD[function], args, kwargs)
+        if isinstance(owner, Generator) and owner.frame.semantics is not self:  # an earlier call let it out
+            return self.host(function, args, kwargs)
         if self.is_own(function, owner):
             return self._own(function, owner, args, kwargs)
         if isinstance(owner, (list, dict, set, deque)) and not self.is_iterator(owner):
             return self._container_method(function, owner, args, kwargs)
         if function in OBJECT_METHODS or owner is object or _is_access(function):
             return self._object_method(function, args, kwargs)
-        method_of_atom = type(owner) in ATOMS and owner is not None and not isinstance(owner, types.ModuleType)
+        method_of_atom = (type(owner) in ATOMS and owner is not None) or getattr(function, "__objclass__", None) in TEXTS
         if method_of_atom or self._is_pure(function) or type(owner) is super:
             return self._pure(function, args, kwargs)
         module = (getattr(function, "__module__", None) or getattr(type(owner), "__module__", "") or "").partition(".")[0]
@@ -332,7 +344,7 @@ class Calls(Operators):
         return hasattr(value, "__next__")
 
     @staticmethod
-    def _is_pure(function: Any, among: frozenset[Any] = PURE) -> bool:
+    def _is_pure(function: Any, among: Any = PURE) -> bool:
         try:
             return function in among
         except TypeError:
@@ -341,8 +353,8 @@ class Calls(Operators):
     def plain(self, value: Any) -> Any:
         if type(value) is Box:
             return value.value
-        if type(value) is tuple and any(type(v) in (Box, tuple) for v in value):
-            return tuple([self.plain(v) for v in value])
+        if type(value) is tuple:
+            return each_changed(value, self.plain)
         if type(value) is types.FunctionType and id(value) in self.trace.inside:  # numbers leave their boxes where it is called natively
             for cell in value.__closure__ or ():
                 if cell != types.CellType() and type(cell.cell_contents) is Box:
@@ -455,22 +467,26 @@ class Calls(Operators):
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
-        if not self.outside(owner):
+        inside = not self.outside(owner)
+        if inside and name in ("extend", "update"):
+            args = tuple([self.gathered(self.brought_in(a), isinstance(owner, dict)) for a in args])
+        looked = args[:1] if isinstance(owner, (dict, set)) else (owner, *args[:1])
+        looks = inside and name in LOOKING and any(map(self.unread, looked))
+        if inside and not looks:
             if name not in READERS:
                 self.trace.lasts(owner)
             if name in ("append", "appendleft", "insert", "extend", "add", "update", "setdefault", "__setitem__"):
-                if name in ("extend", "update"):
-                    args = tuple([self.gathered(self.brought_in(a), isinstance(owner, dict)) for a in args])
                 args = tuple(map(self.kept, args))
                 return function(*args, **{k: self.kept(v) for k, v in kwargs.items()})
             if name in ("pop", "popleft", "copy", "get") and not any(map(varies, args)):
                 found = function(*args, **kwargs)
                 return self.trace.new(found) if name == "copy" else self.boxed(found)
-            if name == "sort" and kwargs.get("key") is not None:
-                kwargs = {**kwargs, "key": self._callback(kwargs["key"])}
+            if isinstance(owner, list) and name == "sort":
+                owner[:] = map(self.kept, self.machine.call_function(in_order, (owner, *args), kwargs))
+                return None
             found = function(*[self.fixed(a) for a in args], **{k: self.fixed(v) for k, v in kwargs.items()})
             return self.trace.new(found) if name == "copy" else self.boxed(found)
-        if name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
+        if not looks and name in RESULTLESS and name in MUTATORS.get(type(owner), ()):
             kept = [self.outward(a) for a in args]
             options = {k: self.outward(v) for k, v in kwargs.items()}
             self.wrote_all(owner)
@@ -515,15 +531,12 @@ class Calls(Operators):
         """A function for native code, whose calls come back to the interpreter."""
         return Entered(self, function)
 
-    def _callback(self, value: Any) -> Any:
-        return Entered(self, value) if self._calls_back(value) else value
-
-    def _calls_back(self, value: Any) -> bool:
-        """Whether native code that calls this would do something that is to be seen."""
-        if type(value) in (types.FunctionType, types.MethodType):
-            return True
-        owner = getattr(value, "__self__", None)
-        return type(value) is types.BuiltinFunctionType and isinstance(owner, (list, dict, set)) and self.outside(owner)
+    def _asks(self, value: Any) -> bool:
+        """Whether native code with this argument may call something or run code of the program."""
+        if callable(value):
+            return not self._is_pure(value)
+        native = hasattr(type(value), "__next__") and not isinstance(value, Generator)
+        return not self.outside(value) and (native or self.unread(value))
 
     def _pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function that only reads its arguments: a step where these may be others at the next call, else done now."""
@@ -531,18 +544,14 @@ class Calls(Operators):
         for value in values:
             if is_module(value):
                 self.note_module(value)
-        if any(self._calls_back(v) for v in values):
-            if function in THROUGH:
-                args = tuple([self.gone_through(a, function is itertools.starmap) for a in args])
-            plain = [self._callback(self.brought_in(a)) for a in args]
-            found = function(*plain, **{k: self._callback(self.brought_in(v)) for k, v in kwargs.items()})
-            return self.trace.new(found) if type(found) in CONSTRUCTORS else found
-        if function in (enumerate, zip):  # they ask for one item after the other
+        if self._is_pure(function, LAZY):
             runs = [self._iterates_in_python(v) and not isinstance(v, Generator) for v in args]
             args = tuple([self.machine.call_function(each, (v,), {}) if r else v for v, r in zip(args, runs, strict=True)])
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
-                args = (*args[:i], [self.kept(v) for v in self._items(value)], *args[i + 1 :])
+                mapping = function is dict and hasattr(type(value), "keys")
+                items = self._mapping(value) if mapping else [self.kept(v) for v in self._items(value)]
+                args = (*args[:i], items, *args[i + 1 :])
             elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
                 args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
         special = SPECIAL.get(function)
@@ -559,12 +568,13 @@ class Calls(Operators):
             return self.trace.new(found) if type(found) in CONSTRUCTORS else found
         if any(isinstance(v, TensorBase) for v in values) and function in (bool, int, float, str, repr, format, complex, round):
             return self.host(function, args, kwargs, forget=False)
-        if any(self._varies(v) for v in values) or (type(owner) not in (types.ModuleType, type(None), type) and self._varies(owner)):
+        met = values if type(owner) in (types.ModuleType, type(None), type) else (*values, owner)
+        looks = not self._is_pure(function, STRUCTURAL)
+        if any(self._varies(v) or (looks and self.unread(v)) for v in met):
             return self.host(function, args, kwargs, flush=holds_pending(values), forget=False)
-        found = function(*[self.fixed(a) for a in args], **{k: self.fixed(v) for k, v in kwargs.items()})
-        if type(found) in CONSTRUCTORS:
-            return self.trace.new(found)
-        return found
+        found = self.attempt(function, [self.fixed(a) for a in args], {k: self.fixed(v) for k, v in kwargs.items()})
+        made = isinstance(function, type) and type(found) is function and function not in ATOMS and function not in SAME
+        return self.trace.new(found) if made or type(found) in CONSTRUCTORS else found
 
     def _is_shape(self, value: Any) -> bool:
         """Whether a value is a size or holds sizes."""
@@ -574,8 +584,8 @@ class Calls(Operators):
         """Whether the same program may meet another content of this value."""
         if carries(value, self.trace.known):
             return True
-        if type(value) in (tuple, list) and not self.outside(value):
-            return any(self.outside(v) and self._varies(v) for v in value)
+        if type(value) in CONTAINERS and not self.outside(value):
+            return any(self.outside(v) and self._varies(v) for v in members(value))
         return self.outside(value) and not isinstance(value, (type, types.ModuleType, types.FunctionType)) and not is_sealed(value)
 
     # -- unknown code -----------------------------------------------------------------------------------
@@ -636,11 +646,14 @@ class Calls(Operators):
                 getattr: self._getattr, hasattr: self._hasattr, setattr: self.store_attribute, delattr: self.delete_attribute,
                 iter: self._iter, next: self._next, isinstance: self._isinstance, issubclass: issubclass, callable: callable,
                 id: self._id, operator.getitem: self.subscript, operator.setitem: self.store_subscript, vars: self._vars,
-                builtins.__build_class__: self.build_class,
+                builtins.__build_class__: self.build_class, bool: lambda *a: any(map(self.truth, a)),
+                operator.contains: self.contains, operator.is_: self.is_same, operator.truth: self.truth,
                 globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
                 dir: lambda *a: introspection.FUNCTIONS[dir](self, *a), all: self._all, any: self._any,
                 __import__: lambda *a, **k: __import__(*a, **k), sys._getframe: self._frame,
             }  # fmt: skip
+            kinds = ((BINARY, self.binary), (INPLACE, self.inplace), (COMPARE, self.compare), (UNARY, self.unary))
+            self._asides |= {act: partial(do, name) for acts, do in kinds for name, act in acts.items()}
         return self._asides
 
     def _getattr(self, obj: Any, name: Any, *default: Any) -> Any:
@@ -683,7 +696,15 @@ class Calls(Operators):
         return introspection.FUNCTIONS[sys._getframe](self, *args)
 
     def _vars(self, *args: Any) -> Any:
+        if args and not hasattr(args[0], "__dict__"):
+            return vars(*args)  # raises
         return self.load_attribute(args[0], "__dict__") if args else introspection.FUNCTIONS[locals](self)
+
+    def _order(self, keys: list[Any], reverse: Any) -> list[int]:
+        def rank(i: Any, j: Any) -> int:
+            return -self.truth(self.compare("lt", self.boxed(keys[i]), self.boxed(keys[j])))
+
+        return sorted(range(len(keys)), key=functools.cmp_to_key(rank), reverse=self.truth(reverse))
 
     def _all(self, values: Any) -> bool:
         return all(self.truth(v) for v in self._items(values))
@@ -726,12 +747,8 @@ def _holds_function(cell: Any) -> bool:
     return type(value) is types.FunctionType and not is_trusted_module(value.__globals__.get("__name__"))
 
 
-def _default_at(function: Any, position: int) -> Any:
-    return function.__defaults__[position]
-
-
-def _default_named(function: Any, name: str) -> Any:
-    return function.__kwdefaults__[name]
+def _default(function: Any, place: str, key: Any) -> Any:
+    return getattr(function, place)[key]
 
 
 OBJECT_METHODS = (object.__new__, object.__init__, object.__setattr__, object.__getattribute__, tuple.__new__)
@@ -760,38 +777,15 @@ OF_SHAPES = frozenset((int, tuple, list, zip, enumerate, reversed, sum, min, max
 SHARING = frozenset((
     "as_strided", "as_strided_", "empty_strided", "set_", "resize_", "untyped_storage", "storage", "view_as_real", "view_as_complex",
 ))  # fmt: skip
-GATHERING = frozenset(
-    (vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict, heapq.nlargest, heapq.nsmallest)
-)
+GATHERING = frozenset((vars(collections)["_count_elements"], collections.OrderedDict, collections.defaultdict))
+# Methods of containers that compare or hash, and types whose methods read what they are given.
+LOOKING = frozenset((
+    "index", "count", "remove", "get", "pop", "setdefault", "add", "discard", "update", "fromkeys", "__contains__", "__eq__", "union",
+    "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint", "intersection_update",
+    "difference_update", "symmetric_difference_update",
+))  # fmt: skip
+TEXTS = (str, bytes, int, float, complex)
+SAME = (tuple, frozenset, property, staticmethod, classmethod, functools.partial)  # may give what they got, or are known by their parts
 # Methods of Modules that change their tensors.
 SWITCHES = frozenset(("to", "half", "float", "double", "bfloat16"))
 BACKWARD_HOOK_SETTERS = frozenset(("register_full_backward_hook", "register_full_backward_pre_hook"))
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
-
-
-def is_native_module(module: Any) -> bool:
-    """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
-    return all(
-        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or has_sparse_gradient(m) or "forward" in m.__dict__)
-        for m in module.modules()
-    )
-
-
-def steps_on_sparse(optimizer: Any) -> bool:
-    """Whether an optimizer has a gradient that is no dense tensor."""
-    groups = getattr(optimizer, "param_groups", ())
-    return any(p._grad is not None and p._grad.layout is not strided for g in groups for p in g["params"])
-
-
-def has_sparse_gradient(module: Any) -> bool:
-    """Whether a Module is a table whose gradient is no dense tensor, which a segment cannot give."""
-    return module.__dict__.get("sparse") is True and type(module).__module__ == "flambeau.nn.modules.sparse"
-
-
-def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:
-    """Whether something runs around the Module's forward, or its backward."""
-    state = module.__dict__
-    call = static_lookup(type(module), "_call_impl")
-    everywhere = call.__globals__ if type(call) is types.FunctionType else {}
-    compiled = kinds is HOOKS and state.get("_compiled_call_impl") is not None
-    return compiled or any(state.get(k) or everywhere.get(f"global{k}") for k in kinds)

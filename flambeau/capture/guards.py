@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flambeau.capture.values import static_lookup
+from flambeau.core.layout import strided
 from flambeau.core.stamps import module_stamp
 from flambeau.tensor.base import TensorBase
 
@@ -14,6 +17,7 @@ MODULE_STATE = frozenset((
 ))  # fmt: skip
 TENSORS_OF = ("_parameters", "_buffers")
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 Entry = tuple[int, str]  # a tensor of a Module: the id of that, and the name
 # Who reads tensors of a Module that is noted: unknown code, code that goes through the registered ones, the interpreter by name.
@@ -124,3 +128,31 @@ def fingerprint(module: Any, varying: frozenset[Entry] = frozenset()) -> tuple[A
         else:
             parts.append((name, id(value)))
     return tuple(parts)
+
+
+def is_native(module: Any) -> bool:
+    """Whether a Module and all in it are classes of the library, without hooks, so that no code of the user runs in it."""
+    return all(
+        type(m).__module__.startswith("flambeau.") and not (has_hooks(m) or gives_sparse(m) or "forward" in m.__dict__)
+        for m in module.modules()
+    )
+
+
+def steps_on_sparse(optimizer: Any) -> bool:
+    """Whether an optimizer has a gradient that is no dense tensor."""
+    groups = getattr(optimizer, "param_groups", ())
+    return any(p._grad is not None and p._grad.layout is not strided for g in groups for p in g["params"])
+
+
+def gives_sparse(module: Any) -> bool:
+    """Whether a Module is a table whose gradient is no dense tensor, which a segment cannot give."""
+    return module.__dict__.get("sparse") is True and type(module).__module__ == "flambeau.nn.modules.sparse"
+
+
+def has_hooks(module: Any, kinds: tuple[str, ...] = HOOKS) -> bool:
+    """Whether something runs around the Module's forward, or its backward."""
+    state = module.__dict__
+    call = static_lookup(type(module), "_call_impl")
+    everywhere = call.__globals__ if type(call) is types.FunctionType else {}
+    compiled = kinds is HOOKS and state.get("_compiled_call_impl") is not None
+    return compiled or any(state.get(k) or everywhere.get(f"global{k}") for k in kinds)

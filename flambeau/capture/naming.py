@@ -88,7 +88,8 @@ class Namer:
             return self.writer.name(value)
         if kind in LITERALS and len(repr(value)) < 60:
             return repr(value)
-        if kind in ATOMS or (isinstance(value, CLASSES) and kind is not types.BuiltinFunctionType):
+        plain = kind in ATOMS and (kind is not slice or {type(v) for v in (value.start, value.stop, value.step)} <= ATOMS)
+        if plain or (isinstance(value, CLASSES) and kind is not types.BuiltinFunctionType):
             return trace.tree.constant(_shared_atom(trace, value))
         maker = MAKERS.get(kind)
         if maker is not None:
@@ -252,11 +253,12 @@ class Namer:
 
     def _instance(self, value: Any) -> str:
         constant, kind = self.trace.tree.constant, type(value)
-        attributes = getattr(value, "__dict__", None)
+        attributes = getattr(value, "__dict__", {} if kind is object else None)
         if not isinstance(attributes, dict) or isinstance(value, CONTAINERS) or getattr(kind, "__slots__", None):
             raise Uncapturable(f"{kind.__name__} object made inside is let out")
         items = list(attributes.items())
-        name = self.born(value, f"{constant(object.__new__)}({constant(kind)})")
+        native: Any = types.SimpleNamespace if isinstance(value, types.SimpleNamespace) else object
+        name = self.born(value, f"{constant(native.__new__)}({constant(kind)})")
         for key, item in items:
             self.trace.step(f"{name}.__dict__[{key!r}] = {self.name(item)}", lambda: None, out=False)
         return name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 import operator
 import sys
@@ -12,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flambeau.capture.calling_back import by_position
 from flambeau.capture.guards import ways_into
 from flambeau.capture.machine.semantics import CONVERSIONS
 from flambeau.capture.naming import carries, holds_pending
 from flambeau.capture.places import Places, is_module
 from flambeau.capture.values import ATOMS, Box, is_ours, is_sealed, static_lookup, varies, written
-from flambeau.core.numbers import HostInteger, HostNumber
+from flambeau.core.numbers import HostInteger, HostNumber, is_word
 from flambeau.core.symbolic import Expression, is_nonnegative
 from flambeau.tensor.base import TensorBase
 
@@ -64,7 +63,8 @@ class Operators(Places):
         act = getattr(operator, "i" + name.rstrip("_"))
         special = f"__i{name.rstrip('_')}__"
         foreign = not isinstance(a, (TensorBase, type)) and not is_ours(type(a)) and type(a) not in ATOMS
-        if self.outside(a) and foreign and type(static_lookup(type(a), special)) not in (types.FunctionType, type(None)):
+        looks = isinstance(a, (dict, set)) and (self.unread(b) or self.outside(b)) and written(type(a), special) is None
+        if looks or self.outside(a) and foreign and type(static_lookup(type(a), special)) not in (types.FunctionType, type(None)):
             return self.host(act, (a, b), {}, flush=holds_pending(b))
         if isinstance(a, (list, dict, set)):
             self.trace.lasts(a)
@@ -89,11 +89,12 @@ class Operators(Places):
             return self._operate(name, act, self.as_box(a), self.as_box(b))
         if first is Box or second is Box:
             return self._with_box(name, act, a, b)
-        shapes = first is second and first in (tuple, list) and name in ("add", "eq", "ne")
+        shapes = first is second and first in (tuple, list) and (name == "add" or (name in ("eq", "ne") and not self.unread((a, b))))
         if shapes and not self._reads_outside(a) and not self._reads_outside(b):
             return self._made(act(self.sized(a), self.sized(b)))
         if (first in PLAIN or isinstance(a, TensorBase)) and (second in PLAIN or isinstance(b, TensorBase)):
-            if self._reads_outside(a) or self._reads_outside(b):
+            looks = name not in ("add", "mul") and (self.unread(a) or self.unread(b))
+            if looks or self._reads_outside(a) or self._reads_outside(b):
                 return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
             return self._made(self.attempt(act, (self.fixed(a), self.fixed(b)), {}))
         return self._by_method(name, act, a, b)
@@ -136,7 +137,7 @@ class Operators(Places):
         if type(value) is not Box:
             return self.fixed(value)
         kind = type(value.value)
-        if name not in WITH_NUMBERS or kind not in (int, float) or not self.trace.recording:
+        if name not in WITH_NUMBERS or not (kind is float or (kind is int and is_word(value.value))) or not self.trace.recording:
             return self.trace.fix(value)
         return (HostNumber if kind is float else HostInteger).of(NamedRead(value.name, value.value))
 
@@ -160,7 +161,7 @@ class Operators(Places):
 
     def _native_operation(self, act: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         fixed = (type, types.ModuleType, types.FunctionType)
-        if any(self.outside(v) and not is_sealed(v) and not isinstance(v, fixed) for v in (a, b)):
+        if any((self.outside(v) and not is_sealed(v) and not isinstance(v, fixed)) or self.unread(v) for v in (a, b)):
             return self.host(act, (a, b), {}, flush=holds_pending((a, b)), forget=False)
         if isinstance(a, tuple) and isinstance(b, tuple):  # shapes
             return act(self.sized(a), self.sized(b))
@@ -209,7 +210,8 @@ class Operators(Places):
             return self.host(operator.contains, (container, item), {}, forget=False)
         if method is None and self._iterates_in_python(container):
             return any(self.truth(self.compare("eq", v, item)) for v in self._items(container))
-        if (self.outside(container) and not is_sealed(container)) or varies(item):
+        looks = self.unread(item) or (type(container) in (list, tuple, deque) and self.unread(container))
+        if looks or (self.outside(container) and not is_sealed(container)) or varies(item):
             return self.host(operator.contains, (container, item), {}, flush=holds_pending((container, item)), forget=False)
         return operator.contains(container, self.fixed(item))
 
@@ -242,8 +244,8 @@ class Operators(Places):
 
     def goes_by_item(self, value: Any) -> bool:
         """Whether native code would go through something from outside that is not read place by place: a view, set or iterator."""
-        by_place = isinstance(value, (TensorBase, str, bytes, tuple, list, dict, self.own_generators))
-        return not by_place and hasattr(type(value), "__iter__") and self.outside(value) and not isinstance(value, type)
+        by_place = isinstance(value, (TensorBase, str, bytes, tuple, list, dict, type, self.own_generators))
+        return not by_place and hasattr(type(value), "__iter__") and self.outside(value)
 
     def gathered(self, value: Any, unpacked: bool = False) -> Any:
         """What code that is not interpreted goes through at once: the items of what is, or goes by item; ``unpacked`` are theirs too."""
@@ -251,12 +253,6 @@ class Operators(Places):
         if not runs and not self.goes_by_item(value):
             return value
         return [tuple([self.kept(v) for v in self._items(i)]) if unpacked else self.kept(i) for i in self._items(value)]
-
-    def gone_through(self, value: Any, unpacked: bool = False) -> Any:
-        """What native code goes through and calls back for: the items that the interpreter reads; ``unpacked`` are theirs too."""
-        if not (unpacked and self.outside(value)) and not self.goes_by_item(value):
-            return value
-        return self.machine.call_function(each_unpacked if unpacked else each, (value,), {})
 
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)
@@ -269,7 +265,7 @@ class Operators(Places):
         if isinstance(value, self.own_generators):
             return value
         if method is None and self._iterates_in_python(value):
-            return self.call(_sequence_iterator, (value,), {})
+            return self.machine.call_function(by_position, (value,), {})
         if self.outside(value) and (not is_sealed(value) or self.is_data(kind) or id(value) in self.trace.foreign):
             return self.host(iter, (value,), {}, flush=False, forget=False)
         if is_module(value):
@@ -278,7 +274,7 @@ class Operators(Places):
 
     def advance(self, iterator: Any) -> Any:
         if isinstance(iterator, self.own_generators):
-            return next(iterator)
+            return iterator.send(None) if iterator.frame.semantics is self else self.host(next, (iterator,), {})
         method = written(type(iterator), "__next__")
         if method is not None:
             return self.call(method, (iterator,), {})
@@ -354,10 +350,18 @@ class Operators(Places):
         return self.trace.new([self.kept(v) for v in items])
 
     def build_set(self, items: Sequence[Any]) -> Any:
-        return self.trace.new({self.fixed(v) for v in items})
+        if not any(map(self.unread, items)):
+            return self.trace.new({self.fixed(v) for v in items})
+        made = self.build_set(())
+        self.set_update(made, items)
+        return made
 
     def build_map(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
-        return self.trace.new(dict(zip([self.fixed(k) for k in keys], [self.kept(v) for v in values], strict=True)))
+        unread = any(map(self.unread, keys))
+        made = self.trace.new({} if unread else dict(zip(map(self.fixed, keys), map(self.kept, values), strict=True)))
+        for key, value in zip(keys, values, strict=True) if unread else ():
+            self.store_subscript(made, key, value)
+        return made
 
     def build_slice(self, items: Sequence[Any]) -> Any:
         return slice(*[v if type(v) is Expression else self.size(v) for v in items])
@@ -368,7 +372,7 @@ class Operators(Places):
         return "".join(parts)
 
     def format_value(self, value: Any, conversion: Any, spec: Any) -> Any:
-        if carries(value, {}) or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or holds_pending(value):
+        if carries(value, {}) or isinstance(value, TensorBase) or type(spec) is Box or self.outside(value) or self.unread(value):
             return self.host(formatted, (value, conversion, spec), {}, flush=holds_pending(value), forget=False)
         return super().format_value(self.fixed(value), conversion, spec)
 
@@ -376,56 +380,40 @@ class Operators(Places):
         target.append(self.kept(item))
 
     def set_add(self, target: set[Any], item: Any) -> None:
-        target.add(self.fixed(item))
+        if self.unread(item) or self.outside(target):
+            self.host(set.add, (target, item), {}, flush=holds_pending((target, item)), forget=False)
+        else:
+            target.add(self.fixed(item))
 
     def map_add(self, target: dict[Any, Any], key: Any, value: Any) -> None:
-        target[self.fixed(key)] = self.kept(value)
+        self.store_subscript(target, key, value)
 
     def list_extend(self, target: list[Any], items: Any) -> None:
-        target.extend([self.kept(v) for v in self._items(items)])
+        able = hasattr(type(items), "__iter__") or hasattr(type(items), "__getitem__")
+        super().list_extend(target, [self.kept(v) for v in self._items(items)] if able else items)
 
     def set_update(self, target: set[Any], items: Any) -> None:
-        target.update([self.fixed(v) for v in self._items(items)])
+        for item in self._items(items):
+            self.set_add(target, item)
 
     def dict_update(self, target: dict[Any, Any], other: Any) -> None:
-        super().dict_update(target, self.brought_in(other))
+        super().dict_update(target, self._mapping(other))
 
     def dict_merge(self, target: dict[Any, Any], other: Any, function: Any) -> Any:
-        return super().dict_merge(target, self.brought_in(other), function)
+        return super().dict_merge(target, self._mapping(other), function)
+
+    def _mapping(self, value: Any) -> Any:
+        """A mapping as a dictionary of what was read of it."""
+        if isinstance(value, dict) or not hasattr(type(value), "keys"):
+            return self.brought_in(value)
+        keys = self._items(self.call(self.load_attribute(value, "keys"), (), {}))
+        return {(k := self.fixed(key)): self.kept(self.subscript(value, k)) for key in keys}
 
     def make_function(self, *parts: Any) -> Any:
         code, namespace, name, defaults, *rest = parts
         return self.trace.new(super().make_function(code, namespace, name, self.kept(defaults), *rest))
 
     own_generators: tuple[type, ...] = ()
-
-
-def _sequence_iterator(value: Any) -> Any:
-    i = 0
-    while True:
-        try:
-            item = value[i]
-        except IndexError:
-            return
-        yield item
-        i += 1
-
-
-def each(iterable: Any) -> Any:
-    """The items of something that is iterated in Python."""
-    yield from iterable
-
-
-def each_unpacked(iterable: Any) -> Any:
-    """The items of something as tuples of theirs."""
-    for items in iterable:
-        yield (*items,)
-
-
-def until(function: Callable[[], Any], sentinel: Any) -> Any:
-    """``iter(function, sentinel)``."""
-    while (item := function()) != sentinel:
-        yield item
 
 
 def formatted(value: Any, conversion: str | None, spec: Any) -> str:
@@ -436,6 +424,5 @@ def formatted(value: Any, conversion: str | None, spec: Any) -> str:
 BUILTIN_ITERATORS = frozenset(type(iter(x)) for x in ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"")) | {
     zip, enumerate, reversed, map, filter,
 }  # fmt: skip
-# Those that go through all that they are given, and those that go through it at some time.
+# Those that go through all that they are given.
 CONSUMERS = frozenset((list, tuple, set, frozenset, sum, sorted, min, max, dict, deque, math.fsum, math.prod, bytes, bytearray))
-THROUGH = CONSUMERS | {map, filter, functools.reduce, *(f for f in vars(itertools).values() if callable(f))}

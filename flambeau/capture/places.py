@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 import types
 from collections.abc import Callable
@@ -10,10 +11,10 @@ from typing import Any
 from flambeau.capture.guards import BY_NAME, MODULE_STATE, REGISTERED, TENSORS_OF, UNKNOWN, holds_modules, ways_into
 from flambeau.capture.machine.semantics import Semantics
 from flambeau.capture.marks import MarksUndo, set_marks
-from flambeau.capture.naming import CONTAINERS, SMALL, Namer, carries, holds_pending
+from flambeau.capture.naming import CONTAINERS, DEEPEST, SMALL, Namer, carries, holds_pending, members
 from flambeau.capture.sizes import is_symbolic
 from flambeau.capture.trace import Uncapturable
-from flambeau.capture.values import CLASSES, MISSING, Box, is_ours, is_sealed, static_lookup, tuple_like, varies, written
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, each_changed, is_ours, is_sealed, static_lookup, varies, written
 from flambeau.core.context import outside_capture
 from flambeau.core.shape import Size
 from flambeau.core.symbolic import Expression
@@ -123,9 +124,7 @@ class Places(Semantics):
             return self.trace.fix(value)
         if id(value) in self.trace.twins:
             return self.trace.original(value)
-        if type(value) is tuple and any(type(v) in (Box, tuple) or id(v) in self.trace.twins for v in value):
-            return tuple([self.kept(v) for v in value])
-        return value
+        return each_changed(value, self.kept) if type(value) is tuple and not self.outside(value) else value
 
     def outward(self, value: Any) -> Any:
         """A value as an object outside holds it; the program writes the variable of a box there."""
@@ -149,6 +148,19 @@ class Places(Semantics):
         """Whether an object came from outside, or has been let out."""
         found = self.trace.known.get(id(obj))
         return found is not None and found[1] is obj and self.trace.recording
+
+    def unread(self, value: Any, depth: int = DEEPEST) -> bool:
+        """Whether native code that compares, hashes, counts or writes a value would see what nobody checked, or run code of the program."""
+        kind = type(value)
+        if kind is slice:
+            return any(self.unread(v) for v in (value.start, value.stop, value.step))
+        if kind in ATOMS or varies(value) or is_sealed(value) or isinstance(value, (*CLASSES, *FUNCTIONS, enum.Enum)):
+            return False
+        if self.outside(value):
+            return any(getattr(kind, name, None) is not getattr(object, name, None) for name in LOOKED)
+        if depth and isinstance(value, CONTAINERS) and any(self.unread(v, depth - 1) for v in members(value)):
+            return True
+        return any(written(kind, name) is not None for name in LOOKED)
 
     def marked(self, tensor: Any) -> Any:
         """A tensor whose marks or attributes are set: one without a name that was there before, as a Module gave it, gets one."""
@@ -290,8 +302,8 @@ class Places(Semantics):
             fallback = written(kind, "__getattr__")
             if fallback is not None and read is getattr:
                 return self.call(fallback, (obj, name), {})
-            here = not self.trace.ghost or kind is super  # super finds what classes hold
-            return read(obj if here else object.__new__(_Empty), name)
+            later = self.trace.ghost and kind is not super and name in getattr(obj, "__dict__", ())  # what the replay gave it since
+            return read(object.__new__(type(kind.__name__, (), {})) if later else obj, name)
         if static_lookup(type(found), "__get__") is None and not is_trusted_module(kind.__module__):
             return self._of_class(kind, name)
         return read(obj, name)
@@ -368,12 +380,20 @@ class Places(Semantics):
         return owner
 
     def delete_attribute(self, obj: Any, name: str) -> None:
-        if not self.outside(obj):
+        deleter, found = written(type(obj), "__delattr__"), static_lookup(type(obj), name)
+        part = static_lookup(type(found), "__delete__")
+        if deleter is not None:
+            self.call(deleter, (obj, name), {})
+        elif type(found) is property and type(found.fdel) is types.FunctionType:
+            self.call(found.fdel, (obj,), {})
+        elif type(part) is types.FunctionType:
+            self.call(part, (found, obj), {})
+        elif not self.outside(obj):
             self.trace.lasts(obj)
             delattr(obj, name)
-            return
-        self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
-        self.trace.wrote(obj, name, MISSING)
+        else:
+            self.host(delattr, (obj, name), {}, flush=is_ours(type(obj)), forget=False)
+            self.trace.wrote(obj, name, MISSING)
 
     # -- items ------------------------------------------------------------------------------------------
     def subscript(self, holder: Any, key: Any) -> Any:
@@ -382,25 +402,47 @@ class Places(Semantics):
         method = written(kind, "__getitem__")
         if method is not None:
             return self.call(method, (obj, key), {})
-        if varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj):
-            return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+        looks = not isinstance(obj, TensorBase) and self.unread(key)
+        if looks or (varies(key) and isinstance(obj, (list, tuple, str, dict)) and self.outside(obj)):
+            return self.host(operator.getitem, (obj, key), {}, flush=looks and holds_pending((obj, key)), forget=False)
         key = self.sized(self.brought_in(self._index(key))) if isinstance(obj, TensorBase) else self.fixed(key)
         if is_module(obj) and id(obj) not in self.trace.foreign:
             self.note_module(obj, ways_into(obj))
             return get_item(obj, key)
         if isinstance(obj, TensorBase) or not self.outside(obj):
+            if isinstance(obj, dict) and (made := self._missing(obj, key)) is not MISSING:
+                return made
             if isinstance(obj, type) or not isinstance(obj, (tuple, list)):
                 return self.boxed(get_item(obj, key)) if kind is dict else self.native_item(obj, key)
             return self.boxed(obj[key])
         if isinstance(obj, (list, tuple, dict)) and kind.__getitem__ in ITEM_READERS and self._hashable(key):
+            if isinstance(obj, dict) and (made := self._missing(obj, key)) is not MISSING:
+                return made
             text = f"{self.namer.name(obj)}[{self.namer.name(key)}]"
             return self.trace.read((id(obj), key), text, lambda: operator.getitem(obj, key))
         return self.host(operator.getitem, (obj, key), {}, flush=False, forget=False)
+
+    def _missing(self, obj: Any, key: Any) -> Any:
+        """What code of the program makes for a key that a dictionary lacks; MISSING where there is none, or no such code."""
+        missing, factory = written(type(obj), "__missing__"), getattr(obj, "default_factory", None)
+        native = factory is None or (isinstance(factory, type) and factory.__module__ == "builtins")
+        if (missing is None and native) or self.truth(self.contains(obj, key)):
+            return MISSING
+        if missing is not None:
+            return self.call(missing, (obj, key), {})
+        value = self.call(self.load_attribute(obj, "default_factory"), (), {})
+        self.store_subscript(obj, key, value)
+        return value
 
     def _index(self, key: Any) -> Any:
         """An index of a tensor: positions in a list that change are a tensor of every call."""
         if type(key) is tuple and not self.outside(key):
             return tuple([self._index(k) for k in key])
+        if type(key) is slice and self.unread(key):
+            return slice(*map(self._index, (key.start, key.stop, key.step)))
+        position = written(type(key), "__index__")
+        if position is not None:
+            return self.call(position, (key,), {})
         if type(key) is not list or not self.trace.recording:
             return key
         items = self.brought_in(key, fixed=False) if self.outside(key) else [self.boxed(v) for v in key]
@@ -469,11 +511,11 @@ class Places(Semantics):
             held = [self.for_tensor("fill", v) if type(v) is Box else self.sized(self.brought_in(v)) for v in rest]
             self.attempt(act, (obj, self.sized(self.brought_in(self._index(key))), *held), {})
             return
-        if not self.outside(obj):
+        if not self.outside(obj) and not self.unread(key):
             self.trace.lasts(obj)
             act(obj, self.kept(self.fixed(key)), *[self.kept(self.gathered(self.brought_in(v)) if type(key) is slice else v) for v in rest])
             return
-        if varies(key) and isinstance(obj, (list, dict)):
+        if (varies(key) or self.unread(key)) and isinstance(obj, (list, dict)):
             self.host(act, (obj, key, *rest), {}, flush=holds_pending(rest), forget=False)
             self.wrote_all(obj)
             return
@@ -561,8 +603,7 @@ class Places(Semantics):
 
     def _settled(self, value: Any, settle: Callable[[Any], Any]) -> Any:
         if isinstance(value, tuple):
-            items = [self._settled(v, settle) for v in value]
-            return tuple_like(type(value), items, getattr(value, "__dict__", None))
+            return each_changed(value, lambda v: self._settled(v, settle))
         if type(value) in (list, dict):
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 value[key] = self._settled(item, settle)
@@ -589,7 +630,8 @@ class Places(Semantics):
             items = [read((id(value), i), f"{name}[{i}]", lambda i=i: value[i], fixed=fixed) for i in range(count)]
             items = [self.brought_in(v, depth - 1) for v in items]
             if kind is not tuple and isinstance(value, tuple):
-                return tuple_like(kind, items, getattr(value, "__dict__", None))
+                made = iter(items)
+                return each_changed(value, lambda _: next(made))
             return tuple(items) if isinstance(value, tuple) else items
         if not isinstance(value, dict):
             return self.host(kind, (value,), {}, flush=False, forget=False)
@@ -607,10 +649,10 @@ class Places(Semantics):
         raise NotImplementedError
 
 
-class _Empty:
-    """Has no attributes: raises what Python raises for an absent one."""
-
-
+FUNCTIONS = (types.FunctionType, types.MethodType)
+# By these native code finds out about an object what it does not see itself.
+LOOKED = ("__eq__", "__hash__", "__lt__", "__gt__", "__bool__", "__len__", "__index__", "__int__", "__float__", "__str__", "__repr__",
+          "__format__", "__iter__", "__next__", "__getitem__", "__add__", "__radd__")  # fmt: skip
 SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 get_item: Any = operator.getitem
 ITEM_READERS = (list.__getitem__, tuple.__getitem__, dict.__getitem__)

@@ -168,7 +168,7 @@ class Printer:
             return f"{text} == {key!r}"
         how, seen = key
         if how == "any":
-            return f"type({text}) is {self.tree.constant(seen)}"
+            return f"type({text}) is {self.tree.constant(seen)}" + f" and -{1 << 63} <= {text} < {1 << 63}" * (seen is int)
         if how == "is":
             return f"{text} is {self.tree.constant(seen.value)}"
         if how == "value" and seen[0] in SHORT and len(repr(seen[1])) < 60:

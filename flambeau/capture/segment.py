@@ -11,6 +11,7 @@ from flambeau.capture.recorder import Recorder, StorageState
 from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.device import cpu
+from flambeau.core.numbers import is_word
 from flambeau.core.symbolic import symbol
 from flambeau.derivative.partition import keeps
 from flambeau.interp.functions import GraphFunction
@@ -54,6 +55,8 @@ class Segment:
         """Run on these tensors; returns the tensors over the storages made."""
         if any(t.memory.pending is not None for t in tensors):
             raise RuntimeError("compile: an operand was computed by an operator that raised; there is no value to go on with")
+        if large := [n for n in numbers if isinstance(n, int) and not is_word(n)]:
+            raise OverflowError(f"compile: int too big to convert: {large[0]}; give a float")
         try:
             made = execute(self.plan_for(sizes), tensors, numbers)[: len(self.states)]
         except (IndexError, RuntimeError):

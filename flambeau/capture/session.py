@@ -18,7 +18,7 @@ from flambeau.capture.residual import Exit
 from flambeau.capture.segments import Writer, meta_or_none, set_gradient
 from flambeau.capture.trace import Diverged, Trace, Uncapturable
 from flambeau.capture.tree import OTHERWISE, Check, End, Tree
-from flambeau.capture.values import Box, frozen, is_ours, tensor_key
+from flambeau.capture.values import Box, each_changed, frozen, is_ours, tensor_key
 from flambeau.capture.ways import Ways
 from flambeau.capture.words import CHOOSING
 from flambeau.core import source_lines
@@ -411,17 +411,15 @@ class Session:
         return manager is not None and is_ours(type(manager))
 
 
-def unboxed(trace: Trace, value: Any) -> Any:
-    """A result without boxes, sizes and twins."""
+def unboxed(trace: Trace, value: Any, seen: frozenset[int] = frozenset()) -> Any:
+    """A result without boxes, sizes and twins; ``seen`` are the lists and dictionaries that it lies in."""
     if type(value) is Box:
         return value.value
     value = trace.sizes.plain(value)
     if type(value) is tuple:
-        parts = [unboxed(trace, v) for v in value]
-        return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
-    if type(value) is list:
-        value[:] = [unboxed(trace, v) for v in value]
-    elif type(value) is dict:
-        for key, item in value.items():
-            value[key] = unboxed(trace, item)
+        return each_changed(value, lambda v: unboxed(trace, v, seen))
+    if type(value) in (list, dict) and id(value) not in seen:
+        inner = seen | {id(value)}
+        for key, item in list(value.items() if type(value) is dict else enumerate(value)):
+            value[key] = unboxed(trace, item, inner)
     return trace.original(value)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
-from flambeau.capture.values import tuple_like
+from flambeau.capture.values import each_changed
 from flambeau.core.device import Device
 from flambeau.core.dtypes import dtype
 from flambeau.core.symbolic import Dim, Expression, Predicate, SizeScope, atoms_of, evaluate, symbol, without_sizes
@@ -381,8 +381,7 @@ class Sizes(SizeScope):
         if type(value) is Expression:
             return evaluate(value, self.hints)
         if isinstance(value, tuple) and any(type(v) is Expression or isinstance(v, tuple) for v in value):
-            items = [self.plain(v) for v in value]
-            return tuple_like(type(value), items, getattr(value, "__dict__", None))
+            return each_changed(value, self.plain)
         if type(value) is slice and is_symbolic(value):
             return at_hand(value, self.hints)
         return value

@@ -17,7 +17,7 @@ from flambeau.capture.custom import Lasting
 from flambeau.capture.residual import NAME, Exit, outcome_of
 from flambeau.capture.sizes import Pattern, Sizes
 from flambeau.capture.tree import OTHERWISE, Block, Check, End, Step, Tree
-from flambeau.capture.values import ATOMS, CLASSES, MISSING, WIDENED, Box, is_ours, look_at, value_key
+from flambeau.capture.values import ATOMS, CLASSES, MISSING, Box, code_key, each_changed, is_ours, look_at, value_key, widens
 from flambeau.capture.words import subject
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
@@ -243,11 +243,7 @@ class Trace:
         if not self.recording:
             return key
         changed = (
-            kind == "look"
-            and key[0] == "value"
-            and key[1][0] in WIDENED
-            and not expression.startswith("(")
-            and self._changed(expression, key)
+            kind == "look" and key[0] == "value" and widens(key[1]) and not expression.startswith("(") and self._changed(expression, key)
         )
         if self.ghost:
             check = self.block.end
@@ -297,7 +293,7 @@ class Trace:
         if check.kind != "look" or key[0] != "value" or check.expression.startswith("("):
             return key
         kind = key[1][0]
-        if kind in WIDENED and any(k[0] == "value" and k[1][0] is kind for k in check.outcomes):
+        if widens(key[1]) and any(k[0] == "value" and k[1][0] is kind for k in check.outcomes):
             return "any", kind
         return key
 
@@ -308,8 +304,8 @@ class Trace:
         if not self.recording:
             return value
         if kind in ATOMS:
-            place = (self.origin(name), kind) if kind in WIDENED else None
-            free = (dynamic and kind in (int, float, bool, str)) or place in self.tree.widened
+            place = (self.origin(name), kind) if widens((kind, value)) else None
+            free = (dynamic and (kind in (bool, str) or place is not None)) or place in self.tree.widened
             key = self.check(name, "look", ("any", kind) if free else ("value", value_key(value)))
             if key[0] != "any":
                 return value
@@ -324,9 +320,12 @@ class Trace:
         _, seen = self.check(name, "look", outcome)
         if value is MISSING:
             return value
-        constant = isinstance(value, (*CLASSES, FunctionType)) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
+        constant = isinstance(value, CLASSES) or (is_ours(kind) and not ours and not isinstance(value, TensorBase))
         if not constant:
-            same = list(dict.fromkeys(n for n, v in self.known.values() if type(v) is kind and n[0] in "vt"))
+            alike: list[tuple[str, Any]] = [(n, v) for n, v in self.known.values() if type(v) is kind and n[0] in "vt"]
+            if kind is FunctionType:
+                alike = [(n, v) for n, v in alike if code_key(v) == code_key(value)]
+            same = list(dict.fromkeys(n for n, _ in alike))
             if same:
                 at = position(value, *[self.variables.get(n) for n in same])
                 at = self.check(f"{self.tree.constant(position)}({name}, {', '.join(same)})", "number", at)
@@ -375,8 +374,7 @@ class Trace:
     def settled(self, value: Any) -> Any:
         """What a variable holds once nothing is recorded any more: the tensor of the replay; a leaf stays what the tape knows."""
         if type(value) is tuple:
-            items = [self.settled(v) for v in value]
-            return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple(items)
+            return each_changed(value, self.settled)
         leaf = isinstance(value, TensorBase) and value._requires_grad and value.entry is None
         return value if leaf else self.original(value)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.device import Device
 from flambeau.core.dtypes import dtype
 from flambeau.core.identity import Same
+from flambeau.core.numbers import is_word
 from flambeau.core.symbolic import Expression
 from flambeau.tensor.base import TensorBase
 from flambeau.tensor.dispatch import wants_gradient
@@ -16,7 +18,6 @@ from flambeau.tensor.dispatch import wants_gradient
 ATOMS = frozenset((
     int, bool, str, bytes, complex, float, type(None), type(Ellipsis), type(NotImplemented), slice, range, dtype, Device,
 ))  # fmt: skip
-WIDENED = (int, float)  # a value of these that differs at its second sight becomes a variable of the program
 # Packages whose objects the program does not look into.
 SEALED = tuple([f"flambeau.{name}" for name in ("capture", "core", "ops", "runtime", "tensor", "ir", "compiler")])
 CLASSES = (type, types.ModuleType, types.BuiltinFunctionType)
@@ -75,6 +76,11 @@ def tensor_key(value: Any) -> Any:
     view = value.view_of
     shown = None if view is None or view.base.memory is not value.memory else (view.base.meta, value.address - view.base.address)
     return type(value), value.meta, wants_gradient(value), value.entry is None, shown
+
+
+def widens(key: Any) -> bool:
+    """Whether a program may have a variable for a value with this key: a float, or an integer that int64 holds."""
+    return key[0] is float or (key[0] is int and is_word(key[1]))
 
 
 _digests: dict[int, tuple[types.CodeType, str]] = {}
@@ -163,6 +169,13 @@ def tuple_like(kind: type, items: Any, beside: dict[str, Any] | None = None) -> 
     if beside:
         made.__dict__.update(beside)
     return made
+
+
+def each_changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A tuple of what becomes of the items of one; the same one where they stay."""
+    items = [change(v) for v in value]
+    same = all(a is b for a, b in zip(items, value, strict=True))
+    return value if same else tuple_like(type(value), items, getattr(value, "__dict__", None))
 
 
 def static_lookup(kind: type, name: str, default: Any = None) -> Any:

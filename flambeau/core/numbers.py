@@ -58,3 +58,8 @@ class HostInteger(int):
         number = cls(read())
         number.read = read
         return number
+
+
+def is_word(number: int) -> bool:
+    """Whether int64 holds an integer."""
+    return -(1 << 63) <= number < 1 << 63

@@ -81,7 +81,7 @@ def sub(x: Value, other: Value, *, alpha: Value | float = 1) -> Node:
 
 def _refuse_bools(arguments: Mapping[str, Any]) -> None:
     for value in (arguments["x"], arguments["other"]):
-        if isinstance(value, Node) and value.dtype is dtypes.bool_:
+        if isinstance(value, bool) or (isinstance(value, Node) and value.dtype is dtypes.bool_):
             raise RuntimeError(
                 "sub: Subtraction, the `-` operator, with a bool tensor is not supported; to invert a mask use `~` or logical_not(), "
                 "for two of them `^` or logical_xor()"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.context import context
+from flambeau.core.numbers import is_word
 from flambeau.core.symbolic import Expression
 from flambeau.interp.tracing import NumberSlot, SizeSlot, Template, tensor_slots
 from flambeau.ops.declare import Operator
@@ -85,7 +86,7 @@ def _value(call: Call, name: str, value: Any) -> Any:
         if overriding.overrides(type(value)):
             overriding.meet(sys._getframe(1))
         raise TypeError(f"{call.operator.name}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}")
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+    if isinstance(value, int) and not is_word(value):
         value = _wide(call, value)
     defaults = call.operator.defaults
     if name in defaults and type(defaults[name]) is type(value) and defaults[name] == value:

@@ -42,7 +42,8 @@ class Generator(AbstractGenerator[Any, Any, Any]):
 
     def __next__(self) -> Any:
         """Implement next(self)."""
-        return self.send(None)
+        # Native code asks so; the machine itself uses `send`.
+        return self.frame.semantics.kept(self.send(None))
 
     @property
     def gi_running(self) -> bool:

@@ -165,12 +165,16 @@ class Semantics:
     def truth(self, value: Any) -> bool:
         return True if value else False
 
+    def kept(self, value: Any) -> Any:
+        """A value as native code gets it."""
+        return value
+
     # Iteration.
     def iterator(self, value: Any) -> Any:
         return iter(value)
 
     def advance(self, iterator: Any) -> Any:
-        return next(iterator)
+        return iterator.send(None) if type(iterator) is Generator else next(iterator)
 
     def send(self, iterator: Any, value: Any) -> tuple[Any, bool]:
         """One step of ``yield from``: what the iterator yields and False, or its return value and True."""

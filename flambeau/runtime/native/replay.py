@@ -220,7 +220,8 @@ def do_is(step: Instruction, variables: Words) -> Word:
 
 @native
 def do_type(step: Instruction, variables: Words) -> Word:
-    if value(step.first, variables).type == step.second:
+    found = value(step.first, variables)
+    if found.type == step.second and (step.second != shared.int_type or int_of(found, stack(1))):
         return YES
     return step.third
 

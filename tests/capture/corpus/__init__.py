@@ -15,7 +15,9 @@ from tests.capture.corpus import (
     idioms,
     libraries,
     modules,
+    natives,
     numbers,
+    objects,
     overriding,
     posts,
     practices,
@@ -31,6 +33,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "chosen", "classes", "compare", "complex_numbers", "containers", "contexts",
-    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices",
-    "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
+    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "natives", "numbers", "objects", "overriding",
+    "posts", "practices", "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
 ]  # fmt: skip
