@@ -401,6 +401,9 @@ class Places(Semantics):
         """An index of a tensor: positions in a list that change are a tensor of every call."""
         if type(key) is tuple and not self.outside(key):
             return tuple([self._index(k) for k in key])
+        if type(key) is slice:
+            ends = (key.start, key.stop, key.step)
+            return slice(*[self.host(operator.index, (v,), {}, forget=False) if isinstance(v, TensorBase) else v for v in ends])
         if type(key) is not list or not self.trace.recording:
             return key
         items = self.brought_in(key, fixed=False) if self.outside(key) else [self.boxed(v) for v in key]
@@ -430,7 +433,11 @@ class Places(Semantics):
         return self._with_sizes_of_now(function, args, kwargs)
 
     def _with_sizes_of_now(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+        try:
+            return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+        except Exception as error:  # graphs speak of sizes that are no numbers still
+            error.args = tuple([self.trace.sizes.told(a) for a in error.args])
+            raise
 
     def _now(self, value: Any, depth: int = 4) -> Any:
         """A value whose sizes, and those of the tensors in it, are fixed from here on."""

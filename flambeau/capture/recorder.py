@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from flambeau import prims as p
-from flambeau.capture.computed import draws, may_raise, within
+from flambeau.capture.computed import draws, may_raise, reaching, within
 from flambeau.capture.custom import Lasting
 from flambeau.capture.entries import CaptureEntry, Edge, gradient_edge, sizes_of
 from flambeau.capture.regions import are_apart, is_inside, same_offset, span_of
@@ -270,13 +270,14 @@ class Recorder:
         if not context.grad_enabled:
             return True
         wanted = [t for t in tensors if (edge := gradient_edge(t)) is not None and self._from_outside(edge)]
-        fresh = not self.computes()
+        fresh, met = not self.computes(), bool(self.inputs)
         if all(self._has_history_of(t) for t in wanted):
             return True
-        if fresh:
+        if fresh and not met:
             self.flush("it reads memory in which tensors have histories of their own")
         else:
             assert self.on_flush is not None
+            self.calls += fresh  # arguments were declared, of which one has come to require gradients since
             self.on_flush()
         return False
 
@@ -290,12 +291,13 @@ class Recorder:
     def _has_history_of(self, tensor: Any) -> bool:
         state = self.state(tensor)
         owner = tensor if _is_base(tensor) else tensor.view_of.base
-        twin = self.sizes.trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
+        trace = self.sizes.trace
+        twin = trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
         shown = state.tensor is None or owner is state.tensor or tensor is state.tensor
         if shown or twin is not None or isinstance(owner.entry, CaptureEntry):
             return state.tensor is None or state.tracked
-        if owner.entry is None and self.sizes.trace.known.get(id(owner), (None, None))[1] is not owner:
-            return True  # a leaf that was made inside
+        if owner.entry is None and trace.was_made(owner) and trace.known.get(id(owner), (None, None))[1] is not owner:
+            return True  # a leaf that was made while recording
         return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
 
     def _takes_all(self, tensors: Sequence[Any]) -> bool:
@@ -363,6 +365,7 @@ class Recorder:
                 )
         nodes = self._read_operands(call)
         outputs, structure = self._inline(call, nodes)
+        outputs = self._reaching(call, nodes, outputs)
         if operator.mutates:
             return restructure(structure, self._mutate(call, nodes, outputs))
         metas = self._metas(operator, call.tensors, outputs)
@@ -445,6 +448,10 @@ class Recorder:
     def host_number(self, size: Expression) -> Any:
         """A size as a number that every call reads again."""
         return self.on_size(size)
+
+    def _reaching(self, call: Call, nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
+        wanted = [n for n, edge in self._operands(call, nodes) if edge is not None] if context.grad_enabled else []
+        return reaching(outputs, nodes, wanted) if wanted else outputs
 
     @staticmethod
     def _operands(call: Call, nodes: Sequence[Node]) -> list[tuple[Node, Edge]]:
@@ -633,6 +640,7 @@ class Recorder:
                 f"{list(sizes_of(node.shape))}"
             )
         self.draws += draws(within([node], nodes), nodes)
+        (node,) = self._reaching(call, nodes, [node])
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None

@@ -13,16 +13,21 @@ from tests.capture.corpus import (
     functions,
     generators,
     idioms,
+    inference,
+    learning,
     libraries,
     modules,
     numbers,
     overriding,
     posts,
     practices,
+    recipes,
     regions,
     reports,
+    science,
     steps,
     tensors,
+    trainers,
     training,
     whole,
 )
@@ -31,6 +36,6 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "chosen", "classes", "compare", "complex_numbers", "containers", "contexts",
-    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "numbers", "overriding", "posts", "practices",
-    "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
+    "control_flow", "errors", "functions", "generators", "idioms", "inference", "learning", "libraries", "modules", "numbers", "overriding",
+    "posts", "practices", "recipes", "regions", "reports", "science", "steps", "stressed", "tensors", "trainers", "training", "whole",
 ]  # fmt: skip
