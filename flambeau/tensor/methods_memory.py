@@ -398,9 +398,9 @@ class MemoryMethods(TensorBase):
         self.materialize()  # type: ignore[attr-defined]
         meta = self.meta
         if meta.device is not cpu:
-            state = self.detach().cpu(), str(meta.device), self.requires_grad  # type: ignore[attr-defined]
+            state = self.detach().cpu(), str(meta.device), dispatch.wants_gradient(self)  # type: ignore[attr-defined]
             return rebuild_on_device, (type(self), *state, dict(self.__dict__))
-        state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, self.requires_grad)
+        state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, dispatch.wants_gradient(self))
         return rebuild_tensor, (type(self), *state, dict(self.__dict__))
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:

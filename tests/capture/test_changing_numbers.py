@@ -156,7 +156,31 @@ def gradient_by_the_argument(x: Any) -> Any:
     return x.grad
 
 
-@pytest.mark.parametrize("function", [drawn_slices, norms_by_a_generator, optimizer_of_one_call, gradient_by_the_argument])
+class Centered(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        y = x - self.center
+        self.center = self.center * 0.9 + x * 0.1
+        return y
+
+
+def sharpened(x: Any, held: Any = {"net": nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)), "before": {}}) -> Any:  # noqa: B006 - kept
+    held["net"](x).sum().backward()
+    with torch.no_grad():
+        for p in held["net"].parameters():
+            held["before"][p] = p.data.clone()
+            p.add_(p.grad)
+        for p in held["net"].parameters():
+            p.data = held["before"][p]
+    held["net"].zero_grad()
+
+
+@pytest.mark.parametrize(
+    "function", [Centered(), sharpened, drawn_slices, norms_by_a_generator, optimizer_of_one_call, gradient_by_the_argument]
+)
 def test_captures_do_not_grow_with_the_calls(function: Any) -> None:
     compiled: Any = torch.compile(function)
     for k in range(12):
