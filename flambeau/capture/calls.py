@@ -83,7 +83,8 @@ WORLD = frozenset((
     "best_and_fisher", "update_parameters",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing",
-                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing", "flambeau.library")  # fmt: skip
+                 "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing",
+                 "flambeau.library")  # fmt: skip
 # Functions of ours that call what they are given: they are entered like the user's.
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",

@@ -28,12 +28,11 @@ def draws(nodes: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
     return [n for n in nodes if n.op is not INPUT and n.op.family == "random" and n not in inputs]
 
 
-def reaching(outputs: Sequence[Node], nodes: Sequence[Node], wanted: Sequence[Node]) -> list[Node]:
-    """Results of an operator on ``nodes``: by those of ``wanted`` that they do not depend on, as by an index without elements, their
-    derivative is zero instead of none."""
-    met = set(within(outputs, nodes))
-    missed = [n for n in wanted if n not in met]
-    return [_depending(o, missed) if missed and o.dtype.is_inexact else o for o in outputs]
+def reaching(outputs: list[Node], computed: Sequence[Node], wanted: Sequence[Node]) -> list[Node]:
+    """Results of an operator, `within` which is ``computed``: by operands of ``wanted`` that they do not depend on, as by an index without
+    elements, their derivative is zero instead of none."""
+    missed = [n for n in wanted if n not in computed]
+    return [_depending(o, missed) if o.dtype.is_inexact else o for o in outputs] if missed else outputs
 
 
 def _depending(output: Node, nodes: Sequence[Node]) -> Node:

@@ -365,7 +365,6 @@ class Recorder:
                 )
         nodes = self._read_operands(call)
         outputs, structure = self._inline(call, nodes)
-        outputs = self._reaching(call, nodes, outputs)
         if operator.mutates:
             return restructure(structure, self._mutate(call, nodes, outputs))
         metas = self._metas(operator, call.tensors, outputs)
@@ -381,7 +380,7 @@ class Recorder:
         self.draws += draws(computed, nodes)
         if may_raise(computed):
             self.risky.append((call.operator.name, tuple(outputs)))
-        return outputs, structure
+        return self._reaching(call, nodes, outputs, computed), structure
 
     def _note(self, name: str, outputs: Sequence[Node], line: str = "") -> None:
         """Remember which operator made nodes, and where, if somebody wants to know."""
@@ -449,9 +448,9 @@ class Recorder:
         """A size as a number that every call reads again."""
         return self.on_size(size)
 
-    def _reaching(self, call: Call, nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
+    def _reaching(self, call: Call, nodes: Sequence[Node], outputs: list[Node], computed: Sequence[Node]) -> list[Node]:
         wanted = [n for n, edge in self._operands(call, nodes) if edge is not None] if context.grad_enabled else []
-        return reaching(outputs, nodes, wanted) if wanted else outputs
+        return reaching(outputs, computed, wanted)
 
     @staticmethod
     def _operands(call: Call, nodes: Sequence[Node]) -> list[tuple[Node, Edge]]:
@@ -639,8 +638,9 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(sizes_of(node.shape))}"
             )
-        self.draws += draws(within([node], nodes), nodes)
-        (node,) = self._reaching(call, nodes, [node])
+        computed = within([node], nodes)
+        self.draws += draws(computed, nodes)
+        (node,) = self._reaching(call, nodes, [node], computed)
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None

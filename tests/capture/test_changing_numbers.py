@@ -167,15 +167,19 @@ class Centered(nn.Module):
         return y
 
 
-def sharpened(x: Any, held: Any = {"net": nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)), "before": {}}) -> Any:  # noqa: B006 - kept
-    held["net"](x).sum().backward()
+LAYERS = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
+BEFORE: dict[Any, Any] = {}
+
+
+def sharpened(x: Any) -> Any:
+    LAYERS(x).sum().backward()
     with torch.no_grad():
-        for p in held["net"].parameters():
-            held["before"][p] = p.data.clone()
+        for p in LAYERS.parameters():
+            BEFORE[p] = p.data.clone()
             p.add_(p.grad)
-        for p in held["net"].parameters():
-            p.data = held["before"][p]
-    held["net"].zero_grad()
+        for p in LAYERS.parameters():
+            p.data = BEFORE[p]
+    LAYERS.zero_grad()
 
 
 @pytest.mark.parametrize(
