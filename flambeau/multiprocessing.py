@@ -57,6 +57,7 @@ from typing import Any
 from flambeau.runtime.shared_block import SharedBlock
 from flambeau.runtime.storage import Storage
 from flambeau.tensor.storage_view import reduce_storage
+from flambeau.tensor.tensor_class import Tensor
 
 __all__ = [
     "Event", "Lock", "Manager", "Pipe", "Pool", "Process", "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "Queue",
@@ -76,7 +77,16 @@ def _send(memory: Storage) -> tuple[Any, ...]:
     return (_attach, (DupFd(block.descriptor), memory.nbytes)) if isinstance(block, SharedBlock) else reduce_storage(memory)
 
 
+def _send_tensor(tensor: Tensor) -> tuple[Any, ...]:
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "a tensor with a history cannot go to another process, where autograd would not find it: send tensor.detach() instead"
+        )
+    return tensor.__reduce_ex__(2)
+
+
 ForkingPickler.register(Storage, _send)
+ForkingPickler.register(Tensor, _send_tensor)
 
 
 class ProcessException(Exception):

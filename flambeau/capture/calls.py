@@ -83,7 +83,8 @@ WORLD = frozenset((
     "set_default_device", "set_printoptions", "from_numpy", "from_dlpack", "as_tensor", "tensor", "frombuffer", "equal", "allclose",
     "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere", "is_nonzero", "histogram", "histogramdd",
     "fork_rng", "synchronize", "assert_close", "set_detect_anomaly", "load_state_dict", "combinations", "repeat_interleave",
-    "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial", "best_and_fisher",
+    "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "poisson", "binomial",
+    "best_and_fisher", "update_parameters",
 ))  # fmt: skip
 WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", "flambeau.optim.lr_scheduler", "flambeau.testing",
                  "flambeau.amp.grad_scaler", "flambeau.profiler", "flambeau.futures", "flambeau.multiprocessing",
@@ -92,7 +93,7 @@ WORLD_MODULES = ("flambeau.utils", "flambeau.serialization", "flambeau.random", 
 ENTERED = frozenset((
     "flambeau.nn.modules.container", "flambeau.nn.modules.module_hooks", "flambeau.tensor.grad_mode", "flambeau.nn.modules.transformer",
     "flambeau.functional", "flambeau.utils.checkpoint", "flambeau.nn.compiled_module", "flambeau.nn.utils.spectral_norm",
-    "flambeau.nn.utils.weight_norm", *CHOOSING,
+    "flambeau.nn.utils.weight_norm", "flambeau.nn.utils.convert_parameters", *CHOOSING,
 ))  # fmt: skip
 # Modules of ours that differentiate by tensors which they make: in one segment, or in a step of its own.
 TRANSFORMS = ("flambeau.func", "flambeau.autograd.functional")
@@ -252,7 +253,8 @@ class Calls(Operators):
         if id(module) in self.trace.foreign:
             return self.host(module, args, kwargs)
         self.note_module(module, BY_NAME)
-        if is_native(module) and not self.session.varies_inside(module):
+        ours = self.trace.foreign.isdisjoint(map(id, module.modules()))
+        if ours and is_native(module) and not self.session.varies_inside(module):
             return self.native(module, args, kwargs)
         if gives_sparse(module):
             return self.host(module, args, kwargs, forget=False)
@@ -380,8 +382,11 @@ class Calls(Operators):
         changed = self._state_changed(function, owner, args, kwargs, tensor_method)
         if changed is not None:
             return changed[0]
-        if owner is not None and id(owner) in self.trace.foreign:
+        given = (owner, *((*args, *kwargs.values()) if id(owner) not in self.trace.inside else ()))
+        if any(id(v) in self.trace.foreign for v in given if v is owner or is_module(v)):
             return self.host(function, args, kwargs)  # an object of ours that unknown code gave
+        if isinstance(function, type) and module.startswith("flambeau.optim."):  # what it holds begins anew at every call
+            return self.host(function, tuple(map(self.run_through, args)), {k: self.run_through(v) for k, v in kwargs.items()})
         if name in EXPORTS:
             self.session.exported = True
         if (tensor_method and name in VALUES) or (name == "where" and len(args) + len(kwargs) + (owner is not None) == 1):
@@ -459,11 +464,12 @@ class Calls(Operators):
 
     def _argument(self, function: Any, name: str, value: Any) -> Any:
         if type(value) is Box:
-            alias = ALIASES.get(name, name)
+            plain = name.removeprefix("_foreach_")
+            alias = ALIASES.get(plain, plain)
             return self.for_tensor(alias, value) if alias in WITH_NUMBERS else self.size(value)
         if type(value) in (types.FunctionType, types.MethodType) and not is_trusted_module(getattr(value, "__module__", "")):
             return Entered(self, value)
-        return self.brought_in(self.sized(value))
+        return self.brought_in(self.run_through(self.sized(value)))
 
     def _container_method(self, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function.__name__
@@ -544,8 +550,9 @@ class Calls(Operators):
         for value in values:
             if is_module(value):
                 self.note_module(value)
-        if self._is_pure(function, LAZY):
-            runs = [self._iterates_in_python(v) and not isinstance(v, Generator) for v in args]
+        if self._is_pure(function, LAZY):  # they ask for one item after the other
+            beside = any(self.is_iterator(v) and not self.outside(v) for v in args)  # which is nothing that a step can be given
+            runs = [not isinstance(v, Generator) and (self._iterates_in_python(v) or (beside and self.outside(v))) for v in args]
             args = tuple([self.machine.call_function(each, (v,), {}) if r else v for v, r in zip(args, runs, strict=True)])
         for i, value in enumerate(args):
             if function in CONSUMERS and (self._iterates_in_python(value) or isinstance(value, Generator)):
@@ -554,6 +561,7 @@ class Calls(Operators):
                 args = (*args[:i], items, *args[i + 1 :])
             elif isinstance(value, Generator) and type(getattr(function, "__self__", None)) in (str, bytes):
                 args = (*args[:i], [self.fixed(v) for v in self._items(value)], *args[i + 1 :])  # join
+        values = (*args, *kwargs.values())
         special = SPECIAL.get(function)
         method = written(type(args[0]), special) if special is not None and args else None
         if method is not None:
@@ -649,7 +657,8 @@ class Calls(Operators):
                 builtins.__build_class__: self.build_class, bool: lambda *a: any(map(self.truth, a)),
                 operator.contains: self.contains, operator.is_: self.is_same, operator.truth: self.truth,
                 globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
-                dir: lambda *a: introspection.FUNCTIONS[dir](self, *a), all: self._all, any: self._any,
+                dir: lambda *a: introspection.FUNCTIONS[dir](self, *a),
+                all: lambda v: all(map(self.truth, self._items(v))), any: lambda v: any(map(self.truth, self._items(v))),
                 __import__: lambda *a, **k: __import__(*a, **k), sys._getframe: self._frame,
             }  # fmt: skip
             kinds = ((BINARY, self.binary), (INPLACE, self.inplace), (COMPARE, self.compare), (UNARY, self.unary))
@@ -706,12 +715,6 @@ class Calls(Operators):
 
         return sorted(range(len(keys)), key=functools.cmp_to_key(rank), reverse=self.truth(reverse))
 
-    def _all(self, values: Any) -> bool:
-        return all(self.truth(v) for v in self._items(values))
-
-    def _any(self, values: Any) -> bool:
-        return any(self.truth(v) for v in self._items(values))
-
     def __init__(self, session: Any) -> None:
         self.session = session
         self.namer = session.namer
@@ -757,7 +760,7 @@ ALIASES = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "truediv",
     "multiply": "mul", "subtract": "sub", "div": "truediv", "add_": "add", "mul_": "mul", "sub_": "sub", "div_": "truediv",
     "lerp_": "lerp", "clip": "clamp", "clip_": "clamp", "clamp_": "clamp", "masked_fill_": "masked_fill", "fill_": "fill",
-    "leaky_relu_": "leaky_relu", "addcmul_": "addcmul", "clamp_min_": "clamp_min", "clamp_max_": "clamp_max",
+    "leaky_relu_": "leaky_relu", "addcmul_": "addcmul", "clamp_min_": "clamp_min", "clamp_max_": "clamp_max", "addcdiv_": "addcdiv",
 }  # fmt: skip
 SPECIAL = {
     len: "__len__",

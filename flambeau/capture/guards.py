@@ -120,7 +120,9 @@ def fingerprint(module: Any, varying: frozenset[Entry] = frozenset()) -> tuple[A
         elif name in BACKWARD_HOOKS:  # such a Module is called as it is
             parts.append((name, bool(value)))
         elif name in ("_parameters", "_buffers"):
-            parts.append((name, tuple(value), tuple([v if v is None else (id(v), v.meta, v._requires_grad) for v in value.values()])))
+            held = [(k, v, v is None or (id(module), k) in varying) for k, v in value.items()]
+            told = tuple([v is None if skipped else (id(v), v.meta, v._requires_grad) for _, v, skipped in held])
+            parts.append((name, tuple(value), told))
         elif isinstance(value, dict):
             parts.append((name, tuple(value), tuple([0 if (id(module), key) in varying else id(v) for key, v in value.items()])))
         elif isinstance(value, (tuple, list)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -295,4 +295,5 @@ MAKERS: dict[type, Callable[[Namer, Any], str]] = {
     tuple: Namer._tuple, list: Namer._list, dict: Namer._dict, set: Namer._set, frozenset: Namer._frozenset, deque: Namer._deque,
     types.FunctionType: Namer._function, types.CellType: Namer.cell, types.MethodType: Namer._method, partial: Namer._partial,
     types.BuiltinMethodType: Namer._native_method, types.MethodWrapperType: Namer._native_method, slice: Namer._slice,
+    OrderedDict: Namer._of_container,
 }  # fmt: skip

@@ -27,6 +27,7 @@ WITH_NUMBERS = frozenset((
     "add", "sub", "mul", "truediv", "floordiv", "mod", "rsub", "remainder", "lt", "le", "eq", "ne", "gt", "ge", "lerp", "clamp",
     "clamp_min", "clamp_max", "masked_fill", "fill", "full", "full_like", "new_full", "index_fill", "where", "leaky_relu", "addcmul",
     "addmm", "baddbmm", "softplus", "elu", "celu", "threshold", "hardtanh", "hardshrink", "softshrink", "linspace", "nan_to_num",
+    "addcdiv", "addmv", "addr", "addbmm", "scatter", "fill_diagonal_", "gumbel_softmax", "clip_grad_norm_",
 ))  # fmt: skip
 SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 PLAIN = (*ATOMS, list, dict, set, tuple, frozenset)
@@ -253,6 +254,18 @@ class Operators(Places):
         if not runs and not self.goes_by_item(value):
             return value
         return [tuple([self.kept(v) for v in self._items(i)]) if unpacked else self.kept(i) for i in self._items(value)]
+
+    def run_through(self, value: Any) -> Any:
+        """An iterator from outside, alone or in groups of an optimizer, as the items that the interpreter reads: those of this call."""
+        if hasattr(value, "__next__"):
+            found = self.gathered(value)
+            return list(found) if isinstance(found, (types.GeneratorType, filter, map)) else found
+        if type(value) in (list, dict) and not self.outside(value):
+            parts = dict(value) if type(value) is dict else dict(enumerate(value))
+            now = {k: self.run_through(v) for k, v in parts.items()}
+            if any(now[k] is not parts[k] for k in parts):
+                return now if type(value) is dict else list(now.values())
+        return value
 
     def iterator(self, value: Any) -> Any:
         value = self.trace.fix(value)

@@ -438,8 +438,12 @@ class Places(Semantics):
         """An index of a tensor: positions in a list that change are a tensor of every call."""
         if type(key) is tuple and not self.outside(key):
             return tuple([self._index(k) for k in key])
-        if type(key) is slice and self.unread(key):
-            return slice(*map(self._index, (key.start, key.stop, key.step)))
+        if type(key) is slice:
+            ends = (key.start, key.stop, key.step)
+            by_tensor = [isinstance(v, TensorBase) for v in ends]
+            if any(by_tensor) or self.unread(key):
+                read = [self.host(operator.index, (v,), {}, forget=False) if t else v for v, t in zip(ends, by_tensor, strict=True)]
+                return slice(*map(self._index, read))
         position = written(type(key), "__index__")
         if position is not None:
             return self.call(position, (key,), {})
@@ -472,7 +476,11 @@ class Places(Semantics):
         return self._with_sizes_of_now(function, args, kwargs)
 
     def _with_sizes_of_now(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+        try:
+            return self._now(function)(*self._now(tuple(args)), **self._now(kwargs))
+        except Exception as error:  # graphs speak of sizes that are no numbers still
+            error.args = tuple([self.trace.sizes.told(a) for a in error.args])
+            raise
 
     def _now(self, value: Any, depth: int = 4) -> Any:
         """A value whose sizes, and those of the tensors in it, are fixed from here on."""

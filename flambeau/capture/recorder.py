@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from flambeau import prims as p
-from flambeau.capture.computed import draws, may_raise, within
+from flambeau.capture.computed import draws, may_raise, reaching, within
 from flambeau.capture.custom import Lasting
 from flambeau.capture.entries import CaptureEntry, Edge, gradient_edge, sizes_of
 from flambeau.capture.regions import are_apart, is_inside, same_offset, span_of
@@ -290,12 +290,13 @@ class Recorder:
     def _has_history_of(self, tensor: Any) -> bool:
         state = self.state(tensor)
         owner = tensor if _is_base(tensor) else tensor.view_of.base
-        twin = self.sizes.trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
+        trace = self.sizes.trace
+        twin = trace.twins.get(id(owner), (None, None))[1]  # of a ghost's tensor, whose history is not settled
         shown = state.tensor is None or owner is state.tensor or tensor is state.tensor
         if shown or twin is not None or isinstance(owner.entry, CaptureEntry):
             return state.tensor is None or state.tracked
-        if owner.entry is None and self.sizes.trace.known.get(id(owner), (None, None))[1] is not owner:
-            return True  # a leaf that was made inside
+        if owner.entry is None and trace.was_made(owner) and trace.known.get(id(owner), (None, None))[1] is not owner:
+            return True  # a leaf that was made while recording
         return state.tracked and owner.entry is not None and (owner.entry, owner.output) == state.history[:2]
 
     def _takes_all(self, tensors: Sequence[Any]) -> bool:
@@ -378,7 +379,7 @@ class Recorder:
         self.draws += draws(computed, nodes)
         if may_raise(computed):
             self.risky.append((call.operator.name, tuple(outputs)))
-        return outputs, structure
+        return self._reaching(call, nodes, outputs, computed), structure
 
     def _note(self, name: str, outputs: Sequence[Node], line: str = "") -> None:
         """Remember which operator made nodes, and where, if somebody wants to know."""
@@ -445,6 +446,10 @@ class Recorder:
     def host_number(self, size: Expression) -> Any:
         """A size as a number that every call reads again."""
         return self.on_size(size)
+
+    def _reaching(self, call: Call, nodes: Sequence[Node], outputs: list[Node], computed: Sequence[Node]) -> list[Node]:
+        wanted = [n for n, edge in self._operands(call, nodes) if edge is not None] if context.grad_enabled else []
+        return reaching(outputs, computed, wanted)
 
     @staticmethod
     def _operands(call: Call, nodes: Sequence[Node]) -> list[tuple[Node, Edge]]:
@@ -632,7 +637,9 @@ class Recorder:
                 f"{operator.name}_: output with shape {list(target.meta.shape)} doesn't match the broadcast shape "
                 f"{list(sizes_of(node.shape))}"
             )
-        self.draws += draws(within([node], nodes), nodes)
+        computed = within([node], nodes)
+        self.draws += draws(computed, nodes)
+        (node,) = self._reaching(call, nodes, [node], computed)
         self._note(operator.name + "_", (node,))
         operands = self._operands(call, nodes)
         entry = None

@@ -12,14 +12,14 @@ from flambeau.capture.shadow import Shadow
 from flambeau.capture.sizes import Sizes, at_hand, expressions, symbols_in
 from flambeau.core.device import cpu
 from flambeau.core.numbers import is_word
-from flambeau.core.symbolic import symbol
+from flambeau.core.symbolic import SizeScope, symbol
 from flambeau.derivative.partition import keeps
 from flambeau.interp.functions import GraphFunction
 from flambeau.ir.graph import Graph
 from flambeau.ir.node import Node, toposort
 from flambeau.runtime.storage import Storage, TensorMeta, meta_of
 from flambeau.tensor.base import TensorBase
-from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan
+from flambeau.tensor.dispatch import CallPlan, ViewReadEntry, ViewWriteEntry, edge_of, execute, make_plan, wants_gradient
 from flambeau.tensor.tape import Entry, LostEntry
 
 
@@ -89,7 +89,8 @@ class Segment:
 
 def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> list[Any]:
     """The tensors over pending storages whose tape leads to a leaf made while recording."""
-    outside = {id(t) for t, _ in (*recorder.inputs, *recorder.shared)} | {id(t) for t in recorder.unused}
+    shared = [t for t, owner in recorder.shared if wants_gradient(owner) or not wants_gradient(t)]  # others are such leaves too
+    outside = {id(t) for t in (*shared, *recorder.unused, *(t for t, _ in recorder.inputs))}
     clean: set[int] = set()
 
     def leads(entry: Entry) -> bool:
@@ -111,13 +112,14 @@ def from_inner_leaves(recorder: Recorder, states: Sequence[StorageState]) -> lis
 
 
 def settle_views(recorder: Recorder) -> None:
-    """Give the views of inputs that were made while recording their history outside of it."""
-    for reference in recorder.input_views:
-        view: Any = reference()
-        if needs_history(view) and isinstance(view.entry, CaptureEntry):
-            base = view.view_of.base
-            view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
-            view.seen_version = view.memory.version
+    """Give the views of inputs that were made while recording their history outside of it, for the sizes of now."""
+    with recorder.sizes.apart():
+        for reference in recorder.input_views:
+            view: Any = reference()
+            if needs_history(view) and isinstance(view.entry, CaptureEntry):
+                base = view.view_of.base
+                view.entry, view.output = ViewReadEntry(edge_of(base), base.meta, view.meta, view.view_of), 0
+                view.seen_version = view.memory.version
 
 
 MOST_PLANS = 1 << 10
@@ -152,7 +154,8 @@ class PlanLayout:
                     found.append((k, graph.inputs[k]))
         ends = [o for o, r in zip(function.graph.outputs, self.recorded, strict=True) if r] if found else []
         below = [(o, set(toposort([o]))) for o in ends] if len(ends) <= MOST_ENDS else []
-        return frozenset(k for k, node in found if not self._kept(node, below))
+        with SizeScope(sizes):  # derivatives compare sizes, as when they were recorded
+            return frozenset(k for k, node in found if not self._kept(node, below))
 
     def _kept(self, value: Node, below: list[tuple[Node, set[Node]]]) -> bool:
         """Whether on every way from a value to a result there is an operator that keeps it."""

@@ -184,7 +184,8 @@ class Session:
     def see_input(self, tensor: Any) -> None:
         """An outside tensor is used that no place was read for: an object of ours holds it."""
         trace = self.trace
-        if id(tensor) not in trace.known and trace.recording and not any(tensor is span for span, _ in self.writer.recorder.spans):
+        spans = any(tensor is span for span, _ in self.writer.recorder.spans)
+        if id(tensor) not in trace.known and trace.recording and not spans and not trace.sizes.is_tracked(tensor):  # shows a known one
             trace.check(self.writer.name(tensor), "look", ("tensor", tensor_key(tensor)))
 
     def see_gradient(self, leaf: Any, read: bool) -> None:
@@ -206,7 +207,9 @@ class Session:
         if ghost:
             leaf._grad = value  # something that the replay called may have set it
         if read:
-            trace.check(f"{constant(meta_or_none)}({known})", "look", ("is", Same(meta_or_none(leaf._grad))))
+            with trace.sizes.apart():
+                meta = meta_or_none(leaf._grad)
+            trace.check(f"{constant(meta_or_none)}({known})", "look", ("is", Same(meta)))
         self.writer.gradients[id(leaf)] = known
         for gradient in (old, value):
             if gradient is not None:

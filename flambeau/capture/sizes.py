@@ -31,6 +31,7 @@ _next = [0]  # the number of the next symbol
 ORDERING = frozenset(("transpose", "permute", "unsqueeze", "squeeze", "select"))
 ARGUMENT = re.compile(r"(args|kwargs)\[[^][]*\]")
 SYMBOL = re.compile(r"\bsize\d+\b")
+EXPRESSION = re.compile(r"\b(?:\d+\*)?size\d+(?:(?:\*| [+-] )(?:size)?\d+)*\b")
 
 
 def at_hand(value: Any, sizes: Any) -> Any:
@@ -209,6 +210,14 @@ class Sizes(SizeScope):
         for part in expressions(value):
             self.note("eq", part - evaluate(part, self.hints), True)  # type: ignore[arg-type]
         return at_hand(value, self.hints)
+
+    def told(self, text: Any) -> Any:
+        """The text of an error with the sizes of now."""
+        def at_hand(found: re.Match[str]) -> str:
+            numbers = SYMBOL.sub(lambda m: str(self.hints.get(m[0], m[0])), found[0])
+            return numbers if SYMBOL.search(numbers) else str(eval(numbers))
+
+        return EXPRESSION.sub(at_hand, text) if isinstance(text, str) else text
 
     # -- symbols ----------------------------------------------------------------------------------------
     def symbol(self, variable: str, value: int) -> Dim:

@@ -418,7 +418,7 @@ class Trace:
             self.tree.cuts.setdefault(f"it reads from where a tensor is put that is still to be computed ({self.line()})")
             self.flush()
         name, value = self.step(expression, get, place=place or ("read",))
-        value = self.adopt(value, name)
+        value = self.adopt(value, name, dynamic=key[0] in self.foreign)  # each call has another such object
         self.reads[key] = (value, None)
         return self.fix(value) if fixed else value
 

@@ -108,7 +108,10 @@ def _row_slopes(g: Node, counts: Node, reduction: str) -> Node:
     everywhere = tuple(range(counts.rank))
     if reduction == "none":
         return p.reshape(g, shape=counts.shape)
-    return restored(g if reduction == "sum" else p.div(g, reduced(counts, "sum", everywhere)), everywhere, counts.shape)
+    if reduction == "mean":
+        total = reduced(counts, "sum", everywhere)
+        g = p.where(p.eq(total, p.number(0, total)), p.number(0, g), p.div(g, total))  # nothing counts: as in torch, zeros
+    return restored(g, everywhere, counts.shape)
 
 
 def _hits(rows: Node, index: Node) -> Node:

@@ -394,18 +394,13 @@ class MemoryMethods(TensorBase):
         return dlpack.CPU if self.meta.device is cpu else (dlpack.CUDA, self.meta.device.index)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Pickle the storage's bytes once however many tensors show them, and where in it this one lies."""
-        if self.entry is not None:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support pickling at the moment: use detach() to stop the "
-                "gradient at the tensor."
-            )
+        """Pickle the storage's bytes once however many tensors show them, and where in it this one lies; without history."""
         self.materialize()  # type: ignore[attr-defined]
         meta = self.meta
         if meta.device is not cpu:
-            state = self.detach().cpu(), str(meta.device), self._requires_grad  # type: ignore[attr-defined]
+            state = self.detach().cpu(), str(meta.device), dispatch.wants_gradient(self)  # type: ignore[attr-defined]
             return rebuild_on_device, (type(self), *state, dict(self.__dict__))
-        state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, self._requires_grad)
+        state = (self.memory, self.address - self.memory.address, meta.shape, meta.strides, meta.dtype, dispatch.wants_gradient(self))
         return rebuild_tensor, (type(self), *state, dict(self.__dict__))
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:

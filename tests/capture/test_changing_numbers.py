@@ -12,6 +12,24 @@ from flambeau import nn
 
 F = nn.functional
 Function = Callable[[Any, Any], Any]
+
+
+def lists_in_place(x: Any, k: Any) -> Any:
+    made = [x * 1, x + 1]
+    torch._foreach_sub_(made, 0.5 * k)
+    torch._foreach_addcmul_(made, [x, x], [x, x], value=0.5 * k)
+    torch._foreach_lerp_(made, [x, x], 0.25 * k)
+    torch._foreach_clamp_max_(made, k)
+    return sum(made, x)
+
+
+def clipped(x: Any, k: Any) -> Any:
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = x.detach() * 3
+    norm = nn.utils.clip_grad_norm_([weight], 0.5 * k)
+    return x * norm + weight.grad
+
+
 OPERATORS: dict[str, Function] = {
     "clamp": lambda x, k: x.clamp(-0.5 * k, 0.5 * k), "clamp_min": lambda x, k: torch.clamp_min(x, 0.5 * k),
     "clip": lambda x, k: torch.clip(x, max=0.5 * k), "masked_fill": lambda x, k: x.masked_fill(x > 0, 0.5 * k),
@@ -30,6 +48,14 @@ OPERATORS: dict[str, Function] = {
     "integers": lambda x, k: x.long() % (k + 2) + x.long() // (k + 2) + x.long().clamp(min=k) + x,
     "in place": lambda x, k: x.clone().mul_(k).add_(0.5 * k).clamp_(max=0.25 * k),
     "half": lambda x, k: x.half().clamp(max=0.3 * k).float(),
+    "addcdiv": lambda x, k: torch.addcdiv(x.clone().addcdiv_(x, torch.tensor([2.0, 4.0, 8.0]), value=-0.5 * k), x, x * 0 + 1, value=k),
+    "addmv": lambda x, k: torch.addmv(x, torch.ones(3, 3), x, beta=0.5 * k, alpha=k) + torch.addr(torch.ones(3, 3), x, x, alpha=0.5 * k),
+    "addbmm": lambda x, k: torch.addbmm(x.view(3, 1), x.view(1, 3, 1), torch.ones(1, 1, 1), beta=0.5 * k, alpha=k),
+    "scatter": lambda x, k: x.scatter(0, torch.tensor([1]), 0.5 * k) * torch.zeros(3).scatter_(0, torch.tensor([2]), k),
+    "diagonal": lambda x, k: x @ torch.eye(3).fill_diagonal_(0.5 * k),
+    "lists": lambda x, k: sum(torch._foreach_add(torch._foreach_mul([x, x * 2], 0.5 * k), [x, x], alpha=0.5 * k + 1), x),
+    "lists of quotients": lambda x, k: sum(torch._foreach_addcdiv(torch._foreach_div([x], 0.5 * k + 1), [x], [torch.ones(3)], value=-k), x),
+    "lists in place": lists_in_place, "clipped gradients": clipped,
     # Their numbers are part of the graph: captured anew, never taken for another.
     "pow": lambda x, k: x.abs() ** (0.5 * k), "huber_loss": lambda x, k: F.huber_loss(x, x * 2, delta=0.5 * k + 0.25),
     "cross_entropy": lambda x, k: F.cross_entropy(x[None], torch.tensor([1]), label_smoothing=k / 9),
@@ -105,3 +131,63 @@ def test_keys_that_change_are_variables() -> None:
     held.clear()
     row[:] = [0] * 9
     assert found == [f(torch.ones(2), k).tolist() for k in range(9)]
+
+
+def drawn_slices(x: Any) -> Any:
+    data = torch.arange(40.0)
+    return torch.stack([data[i : i + 3] for i in torch.randint(2, 30, (2,))])
+
+
+def norms_by_a_generator(x: Any) -> Any:
+    return sum(t.norm().item() ** 2 for t in (x, x * 2)) ** 0.5
+
+
+def optimizer_of_one_call(x: Any) -> Any:
+    weight = nn.Parameter(x.clone())
+    optimizer = torch.optim.Adam([{"params": [weight]}], lr=0.1)
+    (weight * x).sum().backward()
+    optimizer.step()
+    return len(optimizer.state), optimizer.param_groups[0]["lr"]
+
+
+def gradient_by_the_argument(x: Any) -> Any:
+    x.requires_grad = True
+    (x * x).sum().backward()
+    return x.grad
+
+
+class Centered(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        y = x - self.center
+        self.center = self.center * 0.9 + x * 0.1
+        return y
+
+
+LAYERS = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
+BEFORE: dict[Any, Any] = {}
+
+
+def sharpened(x: Any) -> Any:
+    LAYERS(x).sum().backward()
+    with torch.no_grad():
+        for p in LAYERS.parameters():
+            BEFORE[p] = p.data.clone()
+            p.add_(p.grad)
+        for p in LAYERS.parameters():
+            p.data = BEFORE[p]
+    LAYERS.zero_grad()
+
+
+@pytest.mark.parametrize(
+    "function", [Centered(), sharpened, drawn_slices, norms_by_a_generator, optimizer_of_one_call, gradient_by_the_argument]
+)
+def test_captures_do_not_grow_with_the_calls(function: Any) -> None:
+    compiled: Any = torch.compile(function)
+    for k in range(12):
+        compiled(torch.ones(3) * (k + 1))
+    told = compiled.explain()
+    assert told.captures <= 4 and not told.left and told.eager_reason is None

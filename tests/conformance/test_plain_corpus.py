@@ -30,6 +30,8 @@ DIFFER = {
     "step_sgd_momentum": "the state of a parameter is a dictionary that counts its changes",
     "step_muon_with_other_settings": "products in bfloat16 are rounded once, not after each part",
     "autocast_inside": "products in bfloat16 are rounded once, not after each part",
+    "autocast_with_a_scaler_on_the_processor": "products in bfloat16 are rounded once, not after each part",
+    "checkpoints_saved_and_loaded_in_the_middle": "parameters of a group share their step count",
     "step_with_a_line_search": "rounding, which a search for a step enlarges",
     "branches_by_cond": "PyTorch compiles in cond, and gives no gradients where compile is left out",
     "functions_along_a_dimension": "PyTorch's own run compiled only",

@@ -30,8 +30,8 @@ from flambeau.compilation.cuda_program import scalar_bits
 from flambeau.core import dtypes
 from flambeau.core.symbolic import evaluate, product
 from flambeau.ir.kernel import Kernel
-from flambeau.ir.kernel_reference import run_kernel
 from flambeau.prims.declare import ALL as PRIMITIVES
+from tests.kernel_reference import run_kernel
 from tests.unit.random_kernels import random_case
 
 

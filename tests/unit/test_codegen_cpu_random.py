@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flambeau.core import dtypes
-from flambeau.ir.kernel_reference import run_kernel
+from tests.kernel_reference import run_kernel
 from tests.unit.kernel_harness import CompiledKernel
 from tests.unit.random_kernels import Case, random_case
 

@@ -6,12 +6,14 @@ import io
 import pickle
 import zipfile
 from collections import OrderedDict
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import flambeau as torch
+import flambeau.multiprocessing  # noqa: F401 - says how tensors go to other processes
 
 
 class Settings:
@@ -120,6 +122,16 @@ def test_places() -> None:
         assert torch.equal(again(x, map_location=place), x)
 
 
+def test_what_has_a_history_becomes_a_leaf(tmp_path: Path) -> None:
+    """As in PyTorch, whose checkpoints often hold a loss; to other processes it does not go."""
+    loss = (torch.ones(2, requires_grad=True) * 2).sum()
+    torch.save({"loss": loss}, tmp_path / "history.pt")
+    for found in (torch.load(tmp_path / "history.pt")["loss"], pickle.loads(pickle.dumps(loss))):
+        assert found.item() == 4.0 and found.requires_grad and found.is_leaf
+    with pytest.raises(RuntimeError, match="detach"):
+        ForkingPickler.dumps(loss)
+
+
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "absent.pt")
@@ -130,8 +142,6 @@ def test_bad_files(tmp_path: Path) -> None:
         archive.writestr("a.txt", "a")
     with pytest.raises(RuntimeError, match=r"without data\.pkl"):
         torch.load(tmp_path / "other.pt")
-    with pytest.raises(RuntimeError, match="detach"):
-        torch.save(torch.ones(2, requires_grad=True) * 2, tmp_path / "history.pt")
     with pytest.raises(AttributeError, match="expected a path or a file"):
         torch.load(3)
 

@@ -51,7 +51,8 @@ def clip_grad_norm_(
             total = get_total_norm(gradients, norm_type, error_if_nonfinite=True)
             _scale(gradients, max_norm, total)
             return total
-        return ops.clip_grad_norm_(gradients, float(max_norm), float(norm_type))[1]
+        most = max_norm if isinstance(max_norm, float) else float(max_norm)  # one that compiled programs read again stays one
+        return ops.clip_grad_norm_(gradients, most, float(norm_type))[1]
 
 
 def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:

@@ -13,6 +13,8 @@ from tests.capture.corpus import (
     functions,
     generators,
     idioms,
+    inference,
+    learning,
     libraries,
     modules,
     natives,
@@ -21,10 +23,13 @@ from tests.capture.corpus import (
     overriding,
     posts,
     practices,
+    recipes,
     regions,
     reports,
+    science,
     steps,
     tensors,
+    trainers,
     training,
     whole,
 )
@@ -33,6 +38,7 @@ from tests.capture.corpus.stress import stressed
 
 __all__ = [
     "PROGRAMS", "Program", "arguments", "batches", "chosen", "classes", "compare", "complex_numbers", "containers", "contexts",
-    "control_flow", "errors", "functions", "generators", "idioms", "libraries", "modules", "natives", "numbers", "objects", "overriding",
-    "posts", "practices", "regions", "reports", "steps", "stressed", "tensors", "training", "whole",
+    "control_flow", "errors", "functions", "generators", "idioms", "inference", "learning", "libraries", "modules", "natives", "numbers",
+    "objects", "overriding", "posts", "practices", "recipes", "regions", "reports", "science", "steps", "stressed", "tensors", "trainers",
+    "training", "whole",
 ]  # fmt: skip

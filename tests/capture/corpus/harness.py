@@ -26,7 +26,7 @@ import numpy as np
 import flambeau as torch
 
 PROGRAMS: dict[str, Program] = {}
-FORMS = ("function", "method", "module")
+FORMS = ("function", "method", "module", "parts")
 OVERWRITTEN = "what backward needs was overwritten"
 FOLDER = os.path.dirname(__file__)
 
@@ -62,6 +62,14 @@ class call:  # noqa: N801 - reads like a call
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
+
+
+def part(made: Any) -> Any:
+    """A Module or function that the form "parts" compiles, in a program that is itself not compiled in that form."""
+    return PARTS_BY[-1](made)
+
+
+PARTS_BY: list[Callable[[Any], Any]] = [lambda made: made]
 
 
 def ramp(*shape: int, start: float = -1.0, step: float = 0.375, grad: bool = False) -> Any:
@@ -178,6 +186,8 @@ def in_form(function: Callable[..., Any], form: str, compile: Callable[[Any], An
     if form == "function":
         made = compile(function)
         return made, made
+    if form == "parts":
+        return function, None
     if form == "method":
 
         class Holder:
@@ -201,7 +211,11 @@ class Side:
         random.seed(0)
         np.random.seed(0)
         self.program = program
-        made = program.make()
+        PARTS_BY.append(compile if form == "parts" else PARTS_BY[0])
+        try:
+            made = program.make()
+        finally:
+            PARTS_BY.pop()
         self.calls = made[1]
         self.state = made[2] if len(made) > 2 else lambda: None
         self.function, self.report = in_form(made[0], form, compile)
