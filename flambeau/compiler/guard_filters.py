@@ -16,5 +16,10 @@ def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: boo
     return [True] * len(guard_entries)
 
 
-keep_portable_guards_unsafe = skip_all_guards_unsafe = skip_guard_on_all_nn_modules_unsafe = keep_tensor_guards_unsafe
-skip_guard_on_globals_unsafe = skip_guard_on_inbuilt_nn_modules_unsafe = keep_tensor_guards_unsafe
+def skip_all_guards_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
+    """The same."""
+    return [True] * len(guard_entries)
+
+
+keep_portable_guards_unsafe = skip_guard_on_all_nn_modules_unsafe = skip_all_guards_unsafe
+skip_guard_on_globals_unsafe = skip_guard_on_inbuilt_nn_modules_unsafe = skip_all_guards_unsafe
