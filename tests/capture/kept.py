@@ -1,7 +1,7 @@
 """The programs of the corpus and random ones with captures that are kept: ``python -m tests.capture.kept [EVERY] [SEEDS]``.
 
-Prints as JSON which differ, what was counted, and why captures were not kept. Run it twice with one cache folder
-(``FLAMBEAU_CACHE_DIR``): the second time most programs are revived.
+Prints as JSON which differ, which were captured and not kept as a whole, what was counted, and why captures were not kept. Run it
+twice with one cache folder (``FLAMBEAU_CACHE_DIR``): the second time most programs are revived.
 """
 
 from __future__ import annotations
@@ -23,9 +23,27 @@ def main(every: int = 1, seeds: int = 25) -> None:
     warnings.simplefilter("ignore")
     reasons: list[str] = []
     events.subscribe(lambda kind, fields: reasons.append(f"{fields['function']}: {fields['note']}"), "not_kept")
-    differ = [f"{n} {form}" for n in list(PROGRAMS)[::every] for form in PROGRAMS[n].forms if compare(PROGRAMS[n], form)[0] is not None]
-    differ += [f"seed {seed}" for seed in range(seeds) if fuzz.run(seed) is not None]
-    report: dict[str, Any] = {"differ": differ, "reasons": reasons, **{name: events.counters[name] for name in COUNTED}}
+    differ: list[str] = []
+    captured: list[str] = []
+    unkept: list[str] = []
+
+    def take(name: str, found: Any) -> None:
+        """Note what one program did since the one before."""
+        now = events.counters.snapshot()
+        rose = {c for c in COUNTED if now.get(c, 0) > before.get(c, 0)}
+        before.update(now)
+        differ.extend([name] if found is not None else [])
+        captured.extend([name] if "captures" in rose else [])
+        unkept.extend([name] if rose & {"captures_not_kept", "captures_outdated"} else [])
+
+    before = events.counters.snapshot()
+    for name in list(PROGRAMS)[::every]:
+        for form in PROGRAMS[name].forms:
+            take(f"{name} {form}", compare(PROGRAMS[name], form)[0])
+    for seed in range(seeds):
+        take(f"seed {seed}", fuzz.run(seed))
+    report: dict[str, Any] = {"differ": differ, "captured": captured, "unkept": unkept, "reasons": reasons}
+    report |= {name: events.counters[name] for name in COUNTED}
     print(json.dumps(report))
 
 

@@ -410,7 +410,8 @@ def test_corpus_does_the_same_in_a_second_process(tmp_path: Path) -> None:
     )
     assert first["differ"] == second["differ"] == []
     assert second["captures_revived"] >= 100
-    assert second["captures"] < first["captures"] / 3
+    kept = set(first["captured"]) - {*first["unkept"], *second["unkept"]}
+    assert len(kept) > 200 and len(kept & set(second["captured"])) < len(kept) / 5  # of what was kept as a whole
     assert second["cache_corrupt_entries"] == 0
 
 
