@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.core.lazy_names import LAZY
 from flambeau.ops.declare import ALL, Operator
 from flambeau.runtime.generator import default_generator
 from tests.ops.operator_cases import describe, samples_of
@@ -59,11 +60,13 @@ def seeded(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def function_forms() -> Iterator[tuple[str, str]]:
+    """Functions by module and name; those that the package loads at first use are other functions of the same name."""
+    present = {m: {n for n, f in vars(module).items() if callable(f) and (m != "torch" or n not in LAZY)} for m, module in MODULES.items()}
     for name, operator in ALL.items():
         if operator.samples is not None and name not in OTHERWISE and not name.endswith("_"):
-            yield from ((m, name) for m, module in MODULES.items() if callable(vars(module).get(name)))
+            yield from ((m, name) for m, names in present.items() if name in names)
     for alias, name in ALIASES.items():
-        yield from ((m, alias) for m, module in MODULES.items() if callable(vars(module).get(alias)) and alias != name)
+        yield from ((m, alias) for m, names in present.items() if alias in names and alias != name)
 
 
 FUNCTIONS = sorted(set(function_forms()))
