@@ -103,7 +103,7 @@ class _Writer(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyth
         return self._tensor(obj)
 
     def _tensor(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
-        tensor.__reduce_ex__(2)  # computes what is pending
+        tensor.materialize()
         kind, location = tensor.meta.dtype, str(tensor.meta.device)
         here = tensor if tensor.meta.device is cpu else tensor.detach().cpu()
         offset = (here.address - here.memory.address) // kind.itemsize

@@ -654,7 +654,7 @@ class Calls(Operators):
                 getattr: self._getattr, hasattr: self._hasattr, setattr: self.store_attribute, delattr: self.delete_attribute,
                 iter: self._iter, next: self._next, isinstance: self._isinstance, issubclass: issubclass, callable: callable,
                 id: self._id, operator.getitem: self.subscript, operator.setitem: self.store_subscript, vars: self._vars,
-                builtins.__build_class__: self.build_class, bool: lambda *a: any(map(self.truth, a)),
+                builtins.__build_class__: self.build_class, bool: lambda value=False, /: self.truth(value),
                 operator.contains: self.contains, operator.is_: self.is_same, operator.truth: self.truth,
                 globals: lambda: introspection.FUNCTIONS[globals](self), locals: lambda: introspection.FUNCTIONS[locals](self),
                 dir: lambda *a: introspection.FUNCTIONS[dir](self, *a),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flambeau.codegen.cpu.emitter import Emitter, Value
 from flambeau.templates.matmul_pack import Operand, storage_kind
-from flambeau.templates.matmul_plan import GRAIN_BITS, panel_bytes, tile_bytes
+from flambeau.templates.matmul_plan import FEW_SETS_BYTES, GRAIN_BITS, panel_bytes, tile_bytes
 from flambeau.templates.matmul_tile import (
     LINE_BYTES,
     SLOTS,
@@ -28,8 +28,7 @@ from flambeau.templates.matmul_window import fill_offsets
 
 __all__ = ["emit_block", "emit_entry"]
 
-# Lines a page apart need more pages than the first-level translation buffer holds, and lines a multiple of half a page apart fall
-# into two sets of the first-level cache: reading either often is slow.
+# Lines this far apart need a page each, more than the first-level translation buffer holds: reading them often is slow.
 PAGE_BYTES, SET_BYTES = 4096, 192
 # The tallest tile asks for lines ahead at each step of K, along rows for so many rows in turn.
 LINES_AHEAD = 16
@@ -159,7 +158,7 @@ class _Block:
         if self.b.layout != "row" or self.b.must_pack:
             return e.const(True, "i1")
         apart = e.mul(self.size["b_row"], number(self.shape.itemsize))
-        few_sets = e.compare("eq", e.binary("and", apart, number(PAGE_BYTES // 2 - 1)), number(0))
+        few_sets = e.compare("eq", e.binary("and", apart, number(FEW_SETS_BYTES - 1)), number(0))
         far = e.binary("or", e.compare("sge", apart, number(PAGE_BYTES)), few_sets)
         split = e.binary("and", e.binary("or", apart, e.convert("ptrtoint", self.b_start, "i64")), number(63))
         slow = e.binary("or", far, e.compare("ne", split, number(0)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flambeau.templates.matmul_pack import Operand
 from flambeau.templates.matmul_tile import TileShape
 
-__all__ = ["GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "table_bytes", "tile_bytes", "tile_shape"]
+__all__ = ["FEW_SETS_BYTES", "GRAIN_BITS", "MatmulPlan", "panel_bytes", "plan_blocks", "table_bytes", "tile_bytes", "tile_shape"]
 
 # The grain slot holds three numbers of this many bits: rows of a block, columns of a block, blocks of a chunk.
 GRAIN_BITS = 20
@@ -21,7 +21,9 @@ MOST_PACKED = 512 * 384
 # much as its product with one element; splits that raise the whole loss above MOST_LOSS are for the first few chunks only: as
 # many as keep all threads busy.
 PACKED_COST, PLAIN_COST = 11, 3
-FAR_BYTES, FEW_SETS_BYTES = 3072, 2048
+FAR_BYTES = 3072
+# Lines a multiple of this apart fall into two sets of the first-level cache: reading them often is slow.
+FEW_SETS_BYTES = 2048
 MOST_LOSS, FEW_CHUNKS, FEW_FOR_A_THREAD = 0.035, 4, 2
 
 

@@ -44,16 +44,16 @@ def take_apart(operator: Operator, args: tuple[Any, ...], kwargs: Mapping[str, A
     call.template = tuple(
         _argument(call, name, role, value) for name, role, value in zip(operator.names, operator.roles, arguments, strict=True)
     )
-    if not call.tensors and operator.roles[:1] == ("value",) and operator.names[0] in ("x", "condition"):
-        _refuse_numbers(operator, arguments[0])
+    if not call.tensors and _needs_tensor(operator):
+        kind = type(arguments[0]).__name__
+        raise TypeError(f"{operator.name}(): argument 'input' (position 1) must be Tensor, not {kind}; wrap it in torch.tensor()")
     return call
 
 
-def _refuse_numbers(operator: Operator, value: Any) -> None:
-    """TypeError as torch's where no operand is a tensor; in arithmetic two numbers may be operands."""
-    if operator.names[1:2] not in (("other",), ("exponent",)):
-        kind = type(value).__name__
-        raise TypeError(f"{operator.name}(): argument 'input' (position 1) must be Tensor, not {kind}; wrap it in torch.tensor()")
+def _needs_tensor(operator: Operator) -> bool:
+    """Whether torch refuses calls without a tensor; arithmetic takes two numbers, and what makes tensors takes numbers alone."""
+    first = operator.roles[:1] == ("value",) and operator.names[0] in ("x", "condition")
+    return first and operator.names[1:2] not in (("other",), ("exponent",))
 
 
 def _argument(call: Call, name: str, role: str, value: Any) -> Any:
